@@ -1,7 +1,4 @@
-/** Each text of the page is translated here, in the one translation domain of the extension. English needs no language pack. */
-import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
-
-export const trans: TranslationBundle = nullTranslator.load('jupyterlab_tpulab');
+export { trans } from '../src/text/trans.js';
 
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

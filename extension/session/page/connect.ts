@@ -8,12 +8,13 @@ import { waitForSpec } from '../../src/remotes/open-notebook.js';
 import { showSyncDialog } from '../../src/remotes/sync-dialog.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import type { SessionPage } from './session-page.js';
+import { trans } from '../../src/text/trans.js';
 
 /** A remote that the gateway reports as connected is one or two round trips away. */
 const SERVING_WAIT_MS = 30_000;
 
 export async function connect(
-  { backends, managers, trans }: SessionPage,
+  { backends, managers }: SessionPage,
   { context, panel }: OpenNotebook,
   name: string | null = null
 ): Promise<void> {
@@ -21,12 +22,11 @@ export async function connect(
   const folder = (): string => context.path.split('/').slice(0, -1).join('/');
   await showConnectDialog({
     actions,
-    trans,
     name,
     page: {
       folder,
       sync: (remote, synced) =>
-        void showSyncDialog({ remotes: actions.remotes, trans, name: remote, folder: synced }),
+        void showSyncDialog({ remotes: actions.remotes, name: remote, folder: synced }),
       notebook: async () => context.path,
       open: async remote => {
         await backends.gateway(remotePlace(remote.name))?.serving(SERVING_WAIT_MS);
@@ -43,11 +43,11 @@ export async function connect(
 }
 
 /** The notebook gets its kernel as soon as the server lists it. */
-export async function setUp({ backends, managers, trans }: SessionPage): Promise<void> {
+export async function setUp({ backends, managers }: SessionPage): Promise<void> {
   const { api } = backends.remotes;
   const environment = offeredEnvironment(await api.environments());
   if (environment !== null) {
-    await showSetupDialog({ setup: new EnvironmentSetup(api, environment), trans, onLessons: null });
+    await showSetupDialog({ setup: new EnvironmentSetup(api, environment), onLessons: null });
   }
   await managers.kernelspecs.refreshSpecs();
 }

@@ -85,7 +85,7 @@ export function openSession(
   if (isReadOnly) {
     describeWidgets(framed);
   } else {
-    shareHost(backends, events, trans);
+    shareHost(backends, events);
     const lazy = new LazyWidgets({
       ...framed,
       kernelSettings,
@@ -126,8 +126,7 @@ export function openSession(
     },
     ...(widgets && { loadWidgets: () => widgets.load() }),
     actions: isReadOnly ? null : NotebookActions,
-    trust: ({ content }) => NotebookActions.trust(content),
-    trans
+    trust: ({ content }) => NotebookActions.trust(content)
   });
   const lostKernelWatch = isReadOnly ? null : watchLosses(page, { context, panel, notices });
   // JupyterLab's packages report some things through notifications, which this page does not show by itself.
@@ -175,12 +174,11 @@ function watchLosses(
     sessionContext: context.sessionContext,
     executed: NotebookActions.executed,
     runCells: NotebookActions.runCells,
-    notice: placeOf('slice'),
-    trans
+    notice: placeOf('slice')
   });
   panel.disposed.connect(() => group.dispose());
   return watchKernel(panel, {
-    ...{ backends, commands, sessions: managers.sessions, actions: NotebookActions, trans },
+    ...{ backends, commands, sessions: managers.sessions, actions: NotebookActions },
     placeOf,
     isCurrent: () => true,
     onShow: name => void commands.execute(CommandIDs.connect, { name })

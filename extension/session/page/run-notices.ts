@@ -3,11 +3,10 @@ import { Notification } from '@jupyterlab/apputils';
 import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
 import { allowInBrowser, showNotices } from '../../src/runs/browser-notices.js';
 import { RunNotices } from '../../src/runs/notices.js';
-import { trans } from '../text.js';
 import type { SessionPage } from './session-page.js';
 
 export function followRuns({ current, events }: SessionPage): void {
-  const notices = new RunNotices({ since: Date.now(), isWatched: () => !document.hidden, trans });
+  const notices = new RunNotices({ since: Date.now(), isWatched: () => !document.hidden });
   let followed: KernelTelemetry | null = null;
   const onChanged = (kernel: KernelTelemetry): void => {
     showNotices(notices.check(kernel), Notification);
@@ -24,4 +23,4 @@ export function followRuns({ current, events }: SessionPage): void {
   follow();
 }
 
-export const allow = (): Promise<void> => allowInBrowser(Notification, trans);
+export const allow = (): Promise<void> => allowInBrowser(Notification);

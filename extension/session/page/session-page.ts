@@ -2,7 +2,6 @@
 import { pageStorage } from '../../src/platform/page-storage.js';
 import { GatewayBackend } from '../../src/backends/gateway-backend.js';
 import { ContentsManager } from '@jupyterlab/services';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Backends } from '../../src/backends/backends.js';
 import { fixedBridgeSettings } from '../../src/backends/bridge-settings.js';
@@ -36,7 +35,6 @@ export class SessionPage {
   readonly status: StatusModel;
   readonly panelState: PanelState;
   readonly commands = new CommandRegistry();
-  readonly trans: TranslationBundle = trans;
 
   constructor(
     readonly gateway: string,

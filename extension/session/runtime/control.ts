@@ -32,7 +32,7 @@ class ReaderActions extends PageActions {
 export function actionsOf(page: SessionPage): PanelActions {
   let made = actions.get(page);
   if (!made) {
-    const { commands, current: currentKernel, events, managers, trans } = page;
+    const { commands, current: currentKernel, events, managers } = page;
     const Actions = page.access.isReadOnly ? ReaderActions : PageActions;
     made = new Actions({
       sessions: managers.sessions,
@@ -48,8 +48,7 @@ export function actionsOf(page: SessionPage): PanelActions {
         find: matches => (shown !== null && matches(shown) ? shown : undefined)
       },
       confirm: sure,
-      showFailure: (title, why) => void showErrorMessage(title, why),
-      trans
+      showFailure: (title, why) => void showErrorMessage(title, why)
     });
     actions.set(page, made);
   }

@@ -79,7 +79,7 @@ function viewNotices({ access }: SessionPage, { context }: OpenSession): Notice[
 /** Kernels that this page was connected to. */
 const wasLive = new Set<string>();
 
-function connectionNotices({ status, current, trans, backends, commands }: SessionPage): Notice[] {
+function connectionNotices({ status, current, backends, commands }: SessionPage): Notice[] {
   const { connection } = status;
   const kernel = current.current;
   if (connection.kind === 'live' && kernel.kind === 'bridge') wasLive.add(kernel.kernelId);
@@ -130,7 +130,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
         }
       ];
     case 'lost': {
-      const text = connectionText(connection, Date.now(), trans)?.detail ?? '';
+      const text = connectionText(connection, Date.now())?.detail ?? '';
       return connection.dead
         ? [
             {
@@ -153,7 +153,7 @@ function connectionNotices({ status, current, trans, backends, commands }: Sessi
         {
           id: 'connection',
           tone: 'warning',
-          text: connectionText(connection, Date.now(), trans)?.detail ?? '',
+          text: connectionText(connection, Date.now())?.detail ?? '',
           actions: []
         }
       ];

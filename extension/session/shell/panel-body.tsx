@@ -14,7 +14,7 @@ export function PanelBody({
   readonly page: SessionPage;
   readonly session: OpenSession;
 }): JSX.Element {
-  const { panelState, commands, trans } = page;
+  const { panelState, commands } = page;
   const loop = useMemo(() => new DrawLoop(window), []);
   useEffect(() => {
     const check = (): void => {
@@ -39,7 +39,6 @@ export function PanelBody({
         state={panelState}
         loop={loop}
         actions={actionsOf(page)}
-        trans={trans}
         onRemedy={remedy =>
           void commands.execute(remedy === 'reconnect' ? 'tpulab:reconnect' : 'tpulab:connect')
         }

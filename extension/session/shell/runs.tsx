@@ -22,7 +22,6 @@ export default function Runs({ page }: { readonly page: SessionPage }): JSX.Elem
         isReadOnly={page.access.isReadOnly}
         onOpenDocument={path => goTo(page, addressOf(window, path))}
         onGoTo={() => null}
-        trans={trans}
       />
     </main>
   );

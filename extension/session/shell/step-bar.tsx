@@ -96,7 +96,6 @@ function RunLine({
   readonly kernel: KernelTelemetry;
   readonly run: Run;
 }): JSX.Element {
-  const { trans } = page;
   const control = controlOf(page, kernel);
   useSignals(control?.changed);
   const summary = summarize(run.steps, WINDOW);
@@ -107,7 +106,7 @@ function RunLine({
     <>
       {summary ? <Progress run={run} summary={summary} /> : null}
       <span className={`tpl-Pill jp-mod-${isLive ? run.state : 'stale'}`}>
-        {isLive ? capital(stateText(run, trans)) : trans.__('Was running')}
+        {isLive ? capital(stateText(run)) : trans.__('Was running')}
       </span>
       {summary ? <Counts run={run} summary={summary} isLive={isLive} /> : <strong>{run.name}</strong>}
       {summary ? <Split summary={summary} page={page} mfu={run.throughput?.mfu?.value ?? null} /> : null}
@@ -155,7 +154,7 @@ function Counts({
   const progress = progressOf(run, summary);
   const remainingMs = progress?.remainingMs ?? null;
   const steps = summary.lastIndex + 1;
-  const silence = silenceText(run, summary.typicalMs, trans);
+  const silence = silenceText(run, summary.typicalMs);
   useSeconds(run.state === 'running');
   return (
     <span className="tpl-StepBar-counts">
@@ -163,7 +162,7 @@ function Counts({
       {progress === null ? trans._n(' step', ' steps', steps) : trans.__(' of %1', countText(progress.total))}
       {silence !== null && isLive ? ` · ${silence}` : ''}
       {silence === null && isLive && remainingMs !== null && remainingMs > 0
-        ? ` · ${remainingText(run, remainingMs, trans)}`
+        ? ` · ${remainingText(run, remainingMs)}`
         : ''}
     </span>
   );
@@ -171,7 +170,6 @@ function Counts({
 
 function Split({
   summary,
-  page: { trans },
   mfu
 }: {
   readonly summary: StepSummary;
@@ -179,8 +177,8 @@ function Split({
   readonly mfu: number | null;
 }): JSX.Element {
   const shown = summary.spans.filter(({ percent }) => percent > 0).sort((a, b) => b.percent - a.percent);
-  const advice = adviceFor(summary, trans, null, mfu);
-  const label = shown.map(({ span, percent }) => `${spanName(span, trans)} ${percent}%`).join(', ');
+  const advice = adviceFor(summary, null, mfu);
+  const label = shown.map(({ span, percent }) => `${spanName(span)} ${percent}%`).join(', ');
   return (
     <>
       <span className="tpl-StepBar-split" role="img" aria-label={trans.__('Where the time went: %1', label)}>
@@ -190,7 +188,7 @@ function Split({
         {shown.slice(0, 3).map(({ span, percent }) => (
           <span key={span}>
             <i className={`jp-TPULabLegend-key jp-mod-${span}`} /> <strong>{percent}%</strong>{' '}
-            {spanName(span, trans).toLowerCase()}
+            {spanName(span).toLowerCase()}
           </span>
         ))}
       </span>
@@ -207,8 +205,7 @@ function Split({
 function Commands({
   run,
   control,
-  isLive,
-  page: { trans }
+  isLive
 }: {
   readonly run: Run;
   readonly control: ControlModel | null;
@@ -224,8 +221,8 @@ function Commands({
           <button
             key={action}
             type="button"
-            aria-label={actionText(action, trans)}
-            title={actionText(action, trans)}
+            aria-label={actionText(action)}
+            title={actionText(action)}
             aria-busy={isPending}
             disabled={!enabled || !isLive || control === null || isPending}
             onClick={() => void control?.request({ action, run: run.id })}

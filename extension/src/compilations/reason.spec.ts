@@ -1,10 +1,7 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { CompileReason } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { plain } from '../text/marked.js';
 import { locationText, reasonPieces } from './reason.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const WHERE = { cellId: 'c', executionCount: 7, line: 12, file: null, function: 'fit' };
 
 function reason(fields: Partial<CompileReason>): CompileReason {
@@ -13,10 +10,7 @@ function reason(fields: Partial<CompileReason>): CompileReason {
 
 describe('reasonPieces', () => {
   it('names the old and the new form of each argument, formatted as code', () => {
-    const pieces = reasonPieces(
-      reason({ argument: 'x', before: 'f32[16,512]', after: 'f32[11,512]' }),
-      trans
-    );
+    const pieces = reasonPieces(reason({ argument: 'x', before: 'f32[16,512]', after: 'f32[11,512]' }));
     expect(plain(pieces)).toBe('argument x was f32[16,512], now f32[11,512]');
     expect(pieces.filter(piece => piece.code).map(piece => piece.text)).toEqual([
       'x',
@@ -36,16 +30,16 @@ describe('reasonPieces', () => {
     [{ verdict: 'redefined' }, 'the function was redefined, as when its cell is rerun'],
     [{ verdict: 'other' }, 'for an unknown reason']
   ] as [Partial<CompileReason>, string][])('words %j', (fields, text) => {
-    expect(plain(reasonPieces(reason(fields), trans))).toBe(text);
+    expect(plain(reasonPieces(reason(fields)))).toBe(text);
   });
 
   it('needs no reason for a first compilation', () => {
-    expect(reasonPieces(reason({ verdict: 'first' }), trans)).toEqual([]);
+    expect(reasonPieces(reason({ verdict: 'first' }))).toEqual([]);
   });
 
   it('shows values unchanged, whatever they contain', () => {
     const odd = reason({ argument: '%1', before: '<b>', after: '%2 %%' });
-    expect(plain(reasonPieces(odd, trans))).toBe('argument %1 was <b>, now %2 %%');
+    expect(plain(reasonPieces(odd))).toBe('argument %1 was <b>, now %2 %%');
   });
 });
 
@@ -59,6 +53,6 @@ describe('locationText', () => {
     [{ ...WHERE, cellId: null, executionCount: null }, ''],
     [null, '']
   ])('writes %j', (location, text) => {
-    expect(locationText(location, trans)).toBe(text);
+    expect(locationText(location)).toBe(text);
   });
 });

@@ -1,11 +1,11 @@
 /** Why something was compiled, in words with code in them. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation, CompileReason } from '@tpulab/protocol';
 import type { Compilation } from '../events/compilation-log.js';
 import { type TextPiece, withCode } from '../text/marked.js';
+import { trans } from '../text/trans.js';
 
 /** The changes since the last compilation of the function; empty for a first one, which needs no reason. */
-export function reasonPieces(reason: CompileReason, trans: TranslationBundle): TextPiece[] {
+export function reasonPieces(reason: CompileReason): TextPiece[] {
   const { verdict, argument, before, after } = reason;
   if (verdict === 'first') return [];
   if (argument !== null && before !== null && after !== null) {
@@ -17,12 +17,12 @@ export function reasonPieces(reason: CompileReason, trans: TranslationBundle): T
           : (...marks: string[]) => trans.__('argument %1 was %2, now %3', ...marks);
     return withCode(sentence, argument, before, after);
   }
-  if (argument !== null) return withCode((...marks) => changedArgument(verdict, trans, marks), argument);
-  return [{ text: changed(verdict, trans), code: false }];
+  if (argument !== null) return withCode((...marks) => changedArgument(verdict, marks), argument);
+  return [{ text: changed(verdict), code: false }];
 }
 
 /** `cell [7] line 12`, `train.py line 33`; empty when unknown. */
-export function locationText(location: CodeLocation | null, trans: TranslationBundle): string {
+export function locationText(location: CodeLocation | null): string {
   if (!location) return '';
   const { cellId, executionCount, line, file } = location;
   if (executionCount !== null || cellId !== null) {
@@ -35,11 +35,7 @@ export function locationText(location: CodeLocation | null, trans: TranslationBu
 }
 
 /** The persistent cache's outcome unless it was a hit, which the card's title states; empty if not reported. */
-export function cacheText(
-  cache: Compilation['cache'],
-  { short }: { readonly short: boolean },
-  trans: TranslationBundle
-): string {
+export function cacheText(cache: Compilation['cache'], { short }: { readonly short: boolean }): string {
   if (!cache || cache.result === 'hit') return '';
   const outcome = cache.result === 'off' ? trans.__('Cache: off.') : trans.__('Cache: miss.');
   return short || cache.reason === null ? outcome : `${outcome} ${cache.reason}`;
@@ -47,7 +43,7 @@ export function cacheText(
 
 type Verdict = CompileReason['verdict'];
 
-function changedArgument(verdict: Verdict, trans: TranslationBundle, marks: string[]): string {
+function changedArgument(verdict: Verdict, marks: string[]): string {
   switch (verdict) {
     case 'shape':
       return trans.__('the shape of argument %1 changed', ...marks);
@@ -64,7 +60,7 @@ function changedArgument(verdict: Verdict, trans: TranslationBundle, marks: stri
   }
 }
 
-function changed(verdict: Verdict, trans: TranslationBundle): string {
+function changed(verdict: Verdict): string {
   switch (verdict) {
     case 'shape':
       return trans.__('the shape of an argument changed');

@@ -1,5 +1,4 @@
 /** The compilations of a kernel, newest first: function, duration, place, reason and advice. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo, useId, useState } from 'react';
 import { type CodeLocation, countText, durationText, secondsText } from '@tpulab/protocol';
 import type { Compilation, CompilationLog } from '../events/compilation-log.js';
@@ -8,6 +7,7 @@ import { Marked } from '../ui/marked-view.js';
 import { cacheText, locationText, reasonPieces } from './reason.js';
 import { fromBackticks } from '../text/marked.js';
 import { hostsText } from '../text/hosts.js';
+import { trans } from '../text/trans.js';
 
 /** Functions shown before the user expands the list. */
 const FUNCTIONS_SHOWN = 6;
@@ -22,7 +22,6 @@ interface CompilationsViewProps {
   readonly unknownReason: string | null;
   /** Null where the code cannot be shown, for example when the notebook is not open. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
-  readonly trans: TranslationBundle;
 }
 
 /** Redrawn for a new version, and each second during a compilation. */
@@ -30,8 +29,7 @@ export const CompilationsView = memo(function CompilationsView({
   log,
   now,
   unknownReason,
-  onGoTo,
-  trans
+  onGoTo
 }: CompilationsViewProps): JSX.Element {
   const [all, setAll] = useState(false);
   const groups = byFunction(log.entries);
@@ -54,13 +52,7 @@ export const CompilationsView = memo(function CompilationsView({
     <div className="jp-TPULabCompilations">
       <ul aria-label={trans.__('Compiled functions, newest first')}>
         {shown.map(entries => (
-          <FunctionLine
-            key={entries[0] && placeOf(entries[0])}
-            entries={entries}
-            now={now}
-            onGoTo={onGoTo}
-            trans={trans}
-          />
+          <FunctionLine key={entries[0] && placeOf(entries[0])} entries={entries} now={now} onGoTo={onGoTo} />
         ))}
       </ul>
       {hidden > 0 || all ? (
@@ -68,7 +60,7 @@ export const CompilationsView = memo(function CompilationsView({
           {all ? trans.__('Show fewer') : trans._n('Show %1 earlier one', 'Show %1 earlier ones', hidden)}
         </button>
       ) : null}
-      {log.eagerCount > 0 ? <EagerLine log={log} trans={trans} /> : null}
+      {log.eagerCount > 0 ? <EagerLine log={log} /> : null}
     </div>
   );
 });
@@ -92,13 +84,13 @@ function placeOf({ function: name, location }: Compilation): string {
     : name;
 }
 
-interface FunctionLineProps extends Pick<CompilationsViewProps, 'now' | 'onGoTo' | 'trans'> {
+interface FunctionLineProps extends Pick<CompilationsViewProps, 'now' | 'onGoTo'> {
   /** Newest first; at least one. */
   readonly entries: readonly Compilation[];
 }
 
 /** `train_step ×2 recompiled  argument x was f32[256], now f32[176]  22.7 s`; its cards on demand. */
-function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.Element | null {
+function FunctionLine({ entries, now, onGoTo }: FunctionLineProps): JSX.Element | null {
   const [isOpen, setOpen] = useState(false);
   const id = useId();
   const [newest] = entries;
@@ -107,7 +99,7 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
   // The agent's counts continue after this page has dropped the oldest.
   const count = Math.max(entries.length, newest.variant);
   const totalMs = entries.reduce((sum, { durationMs }) => sum + (durationMs ?? 0), 0);
-  const reason = reasonPieces(newest.reason, trans);
+  const reason = reasonPieces(newest.reason);
   return (
     <li className={`jp-TPULabFunction jp-mod-${newest.state}`}>
       <button
@@ -121,7 +113,7 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
         <code>{newest.function}</code>{' '}
         {count > 1 ? <span className="jp-TPULab-quiet">×{countText(count)}</span> : null}{' '}
         <span className={newest.variant > 1 ? 'jp-TPULabFunction-again' : 'jp-TPULab-quiet'}>
-          {titleText(newest, trans)}
+          {titleText(newest)}
         </span>{' '}
         <span className="jp-TPULabFunction-reason jp-TPULab-quiet">
           <Marked pieces={reason} />
@@ -142,7 +134,6 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
                 sameCache={isSameCache(entry, entries[at - 1])}
                 now={now}
                 onGoTo={onGoTo}
-                trans={trans}
               />
             ))
           : null}
@@ -156,11 +147,11 @@ function isSameCache({ cache }: Compilation, above: Compilation | undefined): bo
 }
 
 /** For the heading: `3 in 61.0 s`. */
-export function totalText(log: CompilationLog, trans: TranslationBundle): string {
+export function totalText(log: CompilationLog): string {
   return log.count === 0 ? '' : trans.__('%1 in %2', countText(log.count), durationText(log.totalMs));
 }
 
-function EagerLine({ log, trans }: { log: CompilationLog; trans: TranslationBundle }): JSX.Element {
+function EagerLine({ log }: { log: CompilationLog }): JSX.Element {
   const [open, setOpen] = useState(false);
   return (
     <div className="jp-TPULabEager">
@@ -199,21 +190,20 @@ interface CompilationCardProps {
   /** Unix milliseconds by the kernel's clock. */
   readonly now: number;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
-  readonly trans: TranslationBundle;
 }
 
 /** One compilation: function, duration, place, reason and advice. */
-function CompilationCard({ entry, sameCache, now, onGoTo, trans }: CompilationCardProps): JSX.Element {
-  const pieces = reasonPieces(entry.reason, trans);
-  const place = locationText(entry.location, trans);
+function CompilationCard({ entry, sameCache, now, onGoTo }: CompilationCardProps): JSX.Element {
+  const pieces = reasonPieces(entry.reason);
+  const place = locationText(entry.location);
   const goTo = entry.location && place !== '' ? onGoTo(entry.location) : null;
   const { advice } = entry.reason;
-  const cache = cacheText(entry.cache, { short: sameCache }, trans);
+  const cache = cacheText(entry.cache, { short: sameCache });
   return (
     <li className={`jp-TPULabCard jp-mod-${entry.state}${entry.variant > 1 ? ' jp-mod-again' : ''}`}>
       <div className="jp-TPULab-row">
         <span className="jp-TPULabCard-title">
-          <span className="jp-TPULabCard-name">{entry.function}</span> {titleText(entry, trans)}
+          <span className="jp-TPULabCard-name">{entry.function}</span> {titleText(entry)}
         </span>
         <span className="jp-TPULab-number jp-TPULab-quiet">{timeText(entry, now)}</span>
       </div>
@@ -242,7 +232,7 @@ function CompilationCard({ entry, sameCache, now, onGoTo, trans }: CompilationCa
       ) : null}
       {entry.hosts ? (
         <p className="jp-TPULabCard-hosts">
-          {trans.__('Only on %1: the hosts differ here.', hostsText(entry.hosts, trans))}
+          {trans.__('Only on %1: the hosts differ here.', hostsText(entry.hosts))}
         </p>
       ) : null}
       {cache !== '' ? <p className="jp-TPULab-quiet jp-TPULabCard-cache">{cache}</p> : null}
@@ -250,7 +240,7 @@ function CompilationCard({ entry, sameCache, now, onGoTo, trans }: CompilationCa
   );
 }
 
-function titleText(entry: Compilation, trans: TranslationBundle): string {
+function titleText(entry: Compilation): string {
   switch (entry.state) {
     case 'running':
       return trans.__('compiling…');

@@ -1,9 +1,9 @@
 /** The grid of many devices in React: choice of figure, grid, and a readout for pointer or keyboard. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { IDisposable } from '@lumino/disposable';
 import type { Drawing, DrawLoop } from '../ui/draw-loop.js';
 import { type DeviceTile, tileText } from './tiles.js';
+import { trans } from '../text/trans.js';
 
 type HeatFigure = 'duty' | 'tensorCore' | 'memory' | 'bandwidth';
 
@@ -181,12 +181,11 @@ class HeatGrid implements Drawing, IDisposable {
 interface HeatViewProps {
   readonly tiles: readonly DeviceTile[];
   readonly loop: DrawLoop;
-  readonly trans: TranslationBundle;
 }
 
 const FIGURES: readonly HeatFigure[] = ['duty', 'tensorCore', 'memory', 'bandwidth'];
 
-export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
+export function HeatView({ tiles, loop }: HeatViewProps): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);
   const grid = useRef<HeatGrid | null>(null);
   const known = FIGURES.filter(figure => tiles.some(tile => heatOf(tile, figure) !== null));
@@ -204,7 +203,7 @@ export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
   }, [loop]);
   useEffect(() => grid.current?.show(tiles, figure, marked));
   const tile = marked === null ? undefined : tiles[marked];
-  const summary = heatSummary(tiles, figure, trans);
+  const summary = heatSummary(tiles, figure);
   const onKey = (event: KeyboardEvent): void => {
     const columns = grid.current?.shape.columns ?? 1;
     const steps: Record<string, number> = {
@@ -235,7 +234,7 @@ export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
               aria-pressed={one === figure}
               onClick={() => setWanted(one)}
             >
-              {figureName(one, trans)}
+              {figureName(one)}
             </button>
           ))}
         </div>
@@ -249,7 +248,7 @@ export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
         aria-valuemin={0}
         aria-valuemax={Math.max(0, tiles.length - 1)}
         aria-valuenow={marked ?? 0}
-        aria-valuetext={tile ? tileText(tile, trans) : summary}
+        aria-valuetext={tile ? tileText(tile) : summary}
         onKeyDown={onKey}
       />
       <div className="jp-TPULabHeat-scale" aria-hidden="true">
@@ -260,13 +259,13 @@ export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
         <span>{trans.__('unknown')}</span>
       </div>
       <p className="jp-TPULabHeat-readout" aria-hidden="true">
-        {tile ? tileText(tile, trans) : summary}
+        {tile ? tileText(tile) : summary}
       </p>
     </div>
   );
 }
 
-function figureName(figure: HeatFigure, trans: TranslationBundle): string {
+function figureName(figure: HeatFigure): string {
   switch (figure) {
     case 'duty':
       return trans.__('duty cycle');
@@ -280,7 +279,7 @@ function figureName(figure: HeatFigure, trans: TranslationBundle): string {
 }
 
 /** `duty cycle 79 to 91%, mean 87%; lowest: device 7`. */
-function heatSummary(tiles: readonly DeviceTile[], figure: HeatFigure, trans: TranslationBundle): string {
+function heatSummary(tiles: readonly DeviceTile[], figure: HeatFigure): string {
   const known = tiles.flatMap(tile => {
     const heat = heatOf(tile, figure);
     return heat === null ? [] : [{ id: tile.id, heat }];
@@ -295,7 +294,7 @@ function heatSummary(tiles: readonly DeviceTile[], figure: HeatFigure, trans: Tr
   }
   return trans.__(
     '%1 from %2% (device %3) to %4% (device %5), mean %6%',
-    figureName(figure, trans),
+    figureName(figure),
     Math.round(low.heat * 100),
     low.id,
     Math.round(high.heat * 100),

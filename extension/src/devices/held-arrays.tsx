@@ -1,15 +1,14 @@
 /** Arrays by size, with the names that hold them. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type MemoryMessage, sizeText } from '@tpulab/protocol';
 import type { JSX } from 'react';
+import { trans } from '../text/trans.js';
 
 interface HeldArraysProps {
   readonly arrays: MemoryMessage['arrays'];
   readonly shown: number;
-  readonly trans: TranslationBundle;
 }
 
-export function HeldArrays({ arrays, shown, trans }: HeldArraysProps): JSX.Element | null {
+export function HeldArrays({ arrays, shown }: HeldArraysProps): JSX.Element | null {
   if (arrays.length === 0) return null;
   return (
     <ul className="jp-TPULabNotes-arrays" aria-label={trans.__('Largest live arrays')}>
@@ -32,11 +31,10 @@ interface MemoryViewProps {
   readonly onRequest: () => void;
   readonly isLoading: boolean;
   readonly failure: string | null;
-  readonly trans: TranslationBundle;
 }
 
 /** The holders of memory now; requested when it is opened, because the lookup costs the kernel some time. */
-export function MemoryView({ memory, onRequest, isLoading, failure, trans }: MemoryViewProps): JSX.Element {
+export function MemoryView({ memory, onRequest, isLoading, failure }: MemoryViewProps): JSX.Element {
   const held = memory ? memory.heldBytes.traceback + memory.heldBytes.outputs : 0;
   return (
     <details
@@ -49,7 +47,7 @@ export function MemoryView({ memory, onRequest, isLoading, failure, trans }: Mem
         {trans.__('Memory by array')}
         {memory ? ` · ${sizeText(memory.totalBytes)}` : ''}
       </summary>
-      {memory ? <HeldArrays arrays={memory.arrays} shown={12} trans={trans} /> : null}
+      {memory ? <HeldArrays arrays={memory.arrays} shown={12} /> : null}
       {held > 0 ? (
         <p className="jp-TPULab-quiet">
           {trans.__('The last traceback and Out[] hold %1 that nothing else does.', sizeText(held))}

@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import type { MachineSample } from '@tpulab/protocol';
 import { act } from 'react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -10,8 +9,6 @@ import { DrawLoop } from '../ui/draw-loop.js';
 import { HistoryView } from './history-view.js';
 import { DevicesNow } from './now-view.js';
 import { RANGES, windowOf } from './history-window.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 
 class Observer {
   observe(): void {
@@ -32,9 +29,7 @@ describe('the charts of a machine', () => {
     [...place.host.querySelectorAll('figure figcaption')].map(({ textContent }) => textContent);
   const show = (fields: Partial<MachineSample>): void => {
     machine.applySample(machineSample(1, fields));
-    place.show(
-      <HistoryView machine={machine} source={null} first="minutes" loop={loop} paused={false} trans={trans} />
-    );
+    place.show(<HistoryView machine={machine} source={null} first="minutes" loop={loop} paused={false} />);
   };
   const click = (name: string): void => {
     const button = [...place.host.querySelectorAll('button')].find(({ textContent }) => textContent === name);
@@ -114,7 +109,7 @@ describe('the present devices', () => {
     const shown = (count: number): (string | null)[] => {
       const devices = Array.from({ length: count }, (_, ordinal) => deviceFigures(ordinal));
       machine.applySample(machineSample(count, { devices }));
-      place.show(<DevicesNow devices={null} machine={machine} loop={loop} trans={trans} />);
+      place.show(<DevicesNow devices={null} machine={machine} loop={loop} />);
       return [...place.host.querySelectorAll('ul, [role="slider"]')].map(node => node.ariaLabel);
     };
     expect(shown(16)).toEqual(['Devices by number']);

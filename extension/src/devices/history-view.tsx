@@ -1,5 +1,4 @@
 /** The history of machine and chips: charts over ten minutes, two hours or two days. Host charts other than the CPU's on demand. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useEffect, useState } from 'react';
 import { clockText, type DevicesHistory, percentText, sizeText } from '@tpulab/protocol';
 import { type LineTicks, LineView, type LineViewSeries } from '../ui/charts/line-view.js';
@@ -9,6 +8,7 @@ import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { byteTicks, byteTickText } from '../ui/charts/byte-ticks.js';
+import { trans } from '../text/trans.js';
 
 interface HistoryViewProps {
   readonly machine: MachineTelemetry;
@@ -16,7 +16,6 @@ interface HistoryViewProps {
   readonly first: RangeName;
   readonly loop: DrawLoop;
   readonly paused: boolean;
-  readonly trans: TranslationBundle;
 }
 
 const NAMES: readonly RangeName[] = ['minutes', 'hours', 'days'];
@@ -37,7 +36,7 @@ interface DeviceChartProps extends ChartProps {
 }
 
 export function HistoryView(props: HistoryViewProps): JSX.Element {
-  const { machine, source, first, paused, trans } = props;
+  const { machine, source, first, paused } = props;
   const [name, setName] = useState(first);
   const [isEach, setIsEach] = useState(false);
   const range = RANGES[name];
@@ -58,7 +57,7 @@ export function HistoryView(props: HistoryViewProps): JSX.Element {
             aria-pressed={one === name}
             onClick={() => setName(one)}
           >
-            {rangeText(one, trans)}
+            {rangeText(one)}
           </button>
         ))}
         {hasLines ? (
@@ -85,8 +84,7 @@ export function HistoryView(props: HistoryViewProps): JSX.Element {
 /** Figures and lines of a chart with a line for each device. */
 function linesOf(
   each: readonly number[],
-  field: DeviceField,
-  { trans }: ChartProps
+  field: DeviceField
 ): { readonly figures: readonly Figure[]; readonly series: readonly LineViewSeries[] } {
   return {
     figures: each.map(ordinal => deviceFigure(ordinal, field)),
@@ -99,7 +97,7 @@ function linesOf(
 }
 
 function MemoryChart(props: DeviceChartProps): JSX.Element {
-  const { each, machine, trans } = props;
+  const { each, machine } = props;
   const total = Math.max(
     0,
     ...(machine.sample?.devices.map(({ hbmTotalBytes }) => hbmTotalBytes ?? 0) ?? [])
@@ -110,7 +108,7 @@ function MemoryChart(props: DeviceChartProps): JSX.Element {
       title={trans.__('HBM per device')}
       meta={newest(machine, 'hbm.max', sizeText)}
       {...(each
-        ? linesOf(each, 'hbmUsedBytes', props)
+        ? linesOf(each, 'hbmUsedBytes')
         : {
             figures: ['hbm.max', 'hbm.mean'],
             series: [
@@ -126,14 +124,14 @@ function MemoryChart(props: DeviceChartProps): JSX.Element {
 }
 
 function DutyChart(props: DeviceChartProps): JSX.Element {
-  const { each, machine, trans } = props;
+  const { each, machine } = props;
   return (
     <FigureChart
       {...props}
       title={trans.__('Duty cycle')}
       meta={newest(machine, 'duty.mean', percentText)}
       {...(each
-        ? linesOf(each, 'dutyCyclePercent', props)
+        ? linesOf(each, 'dutyCyclePercent')
         : {
             figures: ['duty.mean', 'duty.min'],
             series: [
@@ -149,7 +147,7 @@ function DutyChart(props: DeviceChartProps): JSX.Element {
 
 /** How well the chips are used, according to the runtime and the SDK; no chart where neither reports it. */
 function UseChart(props: DeviceChartProps): JSX.Element | null {
-  const { each, machine, trans } = props;
+  const { each, machine } = props;
   const { sample } = machine;
   const lines: { readonly figure: Figure; readonly line: LineViewSeries; readonly title: string }[] = [];
   if (sample?.sdk?.tensorCorePercent.some(percent => percent !== null)) {
@@ -177,11 +175,7 @@ function UseChart(props: DeviceChartProps): JSX.Element | null {
             {...props}
             title={title}
             meta={newest(machine, figure, percentText)}
-            {...linesOf(
-              each,
-              figure === 'tensorCore.mean' ? 'tensorCorePercent' : 'hbmBandwidthPercent',
-              props
-            )}
+            {...linesOf(each, figure === 'tensorCore.mean' ? 'tensorCorePercent' : 'hbmBandwidthPercent')}
             yText={percentText}
             top={100}
           />
@@ -202,7 +196,7 @@ function UseChart(props: DeviceChartProps): JSX.Element | null {
   );
 }
 
-function rangeText(name: RangeName, trans: TranslationBundle): string {
+function rangeText(name: RangeName): string {
   switch (name) {
     case 'minutes':
       return trans.__('10 min');
@@ -215,7 +209,7 @@ function rangeText(name: RangeName, trans: TranslationBundle): string {
 
 /** Charts of the host: its CPU, and on demand its memory, network and disk. */
 function HostCharts(props: ChartProps): JSX.Element {
-  const { machine, trans } = props;
+  const { machine } = props;
   const [more, setMore] = useState(false);
   const host = machine.sample?.host;
   return (
@@ -378,7 +372,6 @@ interface ChartProps {
   readonly name: RangeName;
   readonly version: string;
   readonly loop: DrawLoop;
-  readonly trans: TranslationBundle;
 }
 
 interface FigureChartProps extends ChartProps {

@@ -1,6 +1,6 @@
 /** A kernel's runtime devices, in words and figures. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type DevicesMessage, type RuntimeDevice, usageText } from '@tpulab/protocol';
+import { trans } from '../text/trans.js';
 
 /** From this share a device counts as nearly full: XLA needs room for temporary buffers. */
 const NEARLY_FULL = 0.9;
@@ -20,7 +20,7 @@ export function kindText(device: RuntimeDevice): string {
 }
 
 /** For the status bar: `8 XLA devices, CPU`. */
-export function summaryText(message: DevicesMessage, trans: TranslationBundle): string {
+export function summaryText(message: DevicesMessage): string {
   const [first] = message.devices;
   if (!first) return trans.__('No XLA device');
   const kinds = [...new Set(message.devices.map(kindText))].join(', ');

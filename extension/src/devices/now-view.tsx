@@ -2,7 +2,6 @@
  * The current state of the devices: a row for each, or a grid of many, with their problems. The panel's section and the widget show
  * it.
  */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo } from 'react';
 import type { DevicesMessage, DevicesPage, MachineSample } from '@tpulab/protocol';
 import { fromBackticks, withBackticks } from '../text/marked.js';
@@ -22,6 +21,7 @@ import {
   tilesOf,
   tileText
 } from './tiles.js';
+import { trans } from '../text/trans.js';
 
 interface DevicesNowProps {
   /** Devices of the kernel's runtime; null for none, or an unused runtime. */
@@ -29,25 +29,20 @@ interface DevicesNowProps {
   /** Null where the bridge has no sampler. */
   readonly machine: MachineTelemetry | null;
   readonly loop: DrawLoop;
-  readonly trans: TranslationBundle;
 }
 
-export function DevicesNow({ devices, machine, loop, trans }: DevicesNowProps): JSX.Element {
+export function DevicesNow({ devices, machine, loop }: DevicesNowProps): JSX.Element {
   const sample = machine?.sample ?? null;
   const page = machine?.page ?? null;
   const tiles = tilesOf(sample, devices, page);
   // Without a sampler no sample will arrive.
-  const why = machine && noTelemetry({ sample, page, runtime: devices }, trans);
+  const why = machine && noTelemetry({ sample, page, runtime: devices });
   return (
     <>
       {tiles.length > 0 ? (
         <>
-          {tiles.length > MAX_ROWS ? (
-            <HeatView tiles={tiles} loop={loop} trans={trans} />
-          ) : (
-            <TilesView tiles={tiles} trans={trans} />
-          )}
-          <Remarks summary={summaryOf(tiles)} simulated={areSimulated(sample, devices)} trans={trans} />
+          {tiles.length > MAX_ROWS ? <HeatView tiles={tiles} loop={loop} /> : <TilesView tiles={tiles} />}
+          <Remarks summary={summaryOf(tiles)} simulated={areSimulated(sample, devices)} />
         </>
       ) : null}
       {why ? (
@@ -60,15 +55,11 @@ export function DevicesNow({ devices, machine, loop, trans }: DevicesNowProps): 
 }
 
 /** For the heading: `8 devices busy 46% · HBM 11.2 / 15.8 GiB`. */
-export function devicesText(
-  devices: DevicesMessage | null,
-  machine: MachineTelemetry | null,
-  trans: TranslationBundle
-): string[] {
+export function devicesText(devices: DevicesMessage | null, machine: MachineTelemetry | null): string[] {
   const tiles = tilesOf(machine?.sample ?? null, devices, machine?.page ?? null);
   if (tiles.length === 0) return [];
   const summary = summaryOf(tiles);
-  const head = headText(summary, tiles, devices, trans);
+  const head = headText(summary, tiles, devices);
   return summary.memory ? [head, trans.__('HBM %1', summary.memory.text)] : [head];
 }
 
@@ -76,8 +67,7 @@ export function devicesText(
 function headText(
   summary: DevicesSummary,
   tiles: readonly DeviceTile[],
-  devices: DevicesMessage | null,
-  trans: TranslationBundle
+  devices: DevicesMessage | null
 ): string {
   if (summary.dutyPercent !== null) {
     return trans._n(
@@ -88,18 +78,16 @@ function headText(
     );
   }
   return devices && devices.devices.length === tiles.length
-    ? summaryText(devices, trans)
+    ? summaryText(devices)
     : trans._n('%1 device', '%1 devices', summary.count);
 }
 
 function Remarks({
   summary,
-  simulated,
-  trans
+  simulated
 }: {
   readonly summary: DevicesSummary;
   readonly simulated: boolean;
-  readonly trans: TranslationBundle;
 }): JSX.Element {
   const { full, throttled, link } = summary;
   return (
@@ -126,7 +114,7 @@ function Remarks({
       ) : null}
       {link !== null && link !== 'healthy' ? (
         <p className="jp-TPULabSay jp-mod-act">
-          {trans.__('Between chips, %1; collectives may be slow or fail.', linkText(link, trans))}
+          {trans.__('Between chips, %1; collectives may be slow or fail.', linkText(link))}
         </p>
       ) : null}
       {simulated ? (
@@ -152,7 +140,7 @@ interface MachineFacts {
 }
 
 /** Null when chips report their metrics, or when none are expected (a machine without chips whose runtime is known). */
-export function noTelemetry(known: MachineFacts, trans: TranslationBundle): NoTelemetry | null {
+export function noTelemetry(known: MachineFacts): NoTelemetry | null {
   const { sample, page, runtime } = known;
   if (!sample) return { text: trans.__('Waiting for the first sample of the machine.'), act: false };
   const chips = page?.chips.length ?? 0;
@@ -170,7 +158,7 @@ export function noTelemetry(known: MachineFacts, trans: TranslationBundle): NoTe
         act: true
       };
     case 'idle':
-      return idleText(known, chips, trans);
+      return idleText(known, chips);
     case 'no-chips':
       return runtime
         ? null
@@ -184,7 +172,7 @@ export function noTelemetry(known: MachineFacts, trans: TranslationBundle): NoTe
   }
 }
 
-function idleText({ page, runtime }: MachineFacts, chips: number, trans: TranslationBundle): NoTelemetry {
+function idleText({ page, runtime }: MachineFacts, chips: number): NoTelemetry {
   const owners = page?.chips.flatMap(chip => chip.owners) ?? [];
   if (runtime && runtime.platform === 'cpu' && chips > 0) {
     return {
@@ -222,11 +210,10 @@ function idleText({ page, runtime }: MachineFacts, chips: number, trans: Transla
 
 interface TilesViewProps {
   readonly tiles: readonly DeviceTile[];
-  readonly trans: TranslationBundle;
 }
 
 /** A row for each device: number, duty cycle, memory, and its problems. */
-function TilesView({ tiles, trans }: TilesViewProps): JSX.Element {
+function TilesView({ tiles }: TilesViewProps): JSX.Element {
   const hasNoMetrics = tiles.every(({ memory, dutyPercent }) => memory === null && dutyPercent === null);
   const ofSeveral = new Set(tiles.map(({ processIndex }) => processIndex)).size > 1;
   const shape = hasNoMetrics && !ofSeveral ? 'jp-mod-bare' : 'jp-mod-rows';
@@ -234,25 +221,24 @@ function TilesView({ tiles, trans }: TilesViewProps): JSX.Element {
     <>
       <ul className={`jp-TPULabDevices-chips ${shape}`} aria-label={trans.__('Devices by number')}>
         {tiles.map(tile => (
-          <Tile key={`${tile.processIndex ?? ''} ${tile.id}`} {...tile} ofSeveral={ofSeveral} trans={trans} />
+          <Tile key={`${tile.processIndex ?? ''} ${tile.id}`} {...tile} ofSeveral={ofSeveral} />
         ))}
       </ul>
-      {hasNoMetrics ? null : <Legend tiles={tiles} trans={trans} />}
+      {hasNoMetrics ? null : <Legend tiles={tiles} />}
     </>
   );
 }
 
 type TileProps = DeviceTile & {
   readonly ofSeveral: boolean;
-  readonly trans: TranslationBundle;
 };
 
 /** Redrawn for another figure only. */
 const Tile = memo(
-  function Tile({ ofSeveral, trans, ...tile }: TileProps): JSX.Element {
+  function Tile({ ofSeveral, ...tile }: TileProps): JSX.Element {
     const { id, memory, dutyPercent, bandwidthPercent, tensorCorePercent, throttlePercent, link } = tile;
     const { processIndex } = tile;
-    const text = tileText(tile, trans);
+    const text = tileText(tile);
     const isBad = link === 'unusable' || link === 'minor' || memory?.nearlyFull === true;
     return (
       <li className={`jp-TPULabChip${isBad ? ' jp-mod-full' : ''}`} title={text}>
@@ -333,7 +319,7 @@ function Bar({ kind, percent, name, text, hasFigure = false }: BarProps): JSX.El
   );
 }
 
-function Legend({ tiles, trans }: Pick<TilesViewProps, 'tiles' | 'trans'>): JSX.Element {
+function Legend({ tiles }: Pick<TilesViewProps, 'tiles'>): JSX.Element {
   const some = (test: (tile: DeviceTile) => boolean): boolean => tiles.some(test);
   return (
     <p className="jp-TPULabDevices-legend" aria-hidden="true">

@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import type { HoldersPage } from '@tpulab/protocol';
 import { act } from 'react';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -7,8 +6,6 @@ import { reactPlace } from '../testing/react-place.js';
 import { machineSample } from '../events/samples.spec-data.js';
 import { holdersOf } from './owners.js';
 import { OwnersView } from './owners-view.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const NO_LOCK: HoldersPage['lock'] = {
   path: '/tmp/libtpu_lockfile',
   state: 'none',
@@ -69,7 +66,6 @@ describe('who holds the chips', () => {
         onShow={document => done.push(`show ${document}`)}
         onRelease={id => done.push(`release ${id}`)}
         onRemoveLock={() => done.push('remove lock')}
-        trans={trans}
       />
     );
     return place.host.textContent;

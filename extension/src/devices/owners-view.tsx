@@ -1,10 +1,10 @@
 /** The holders of the chips, their owners, and the possible actions. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type HoldersPage, secondsText } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
 import { fromBackticks, withBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 import { type Holder, rangesText } from './owners.js';
+import { trans } from '../text/trans.js';
 
 interface OwnersViewProps {
   readonly holders: readonly Holder[];
@@ -16,14 +16,12 @@ interface OwnersViewProps {
   readonly onRelease: (kernelId: string) => void;
   /** Has the lock file removed, if its owner has ended. */
   readonly onRemoveLock: () => void;
-  readonly trans: TranslationBundle;
 }
 
 export const OwnersView = memo(function OwnersView({
   holders,
   lock,
   onRemoveLock,
-  trans,
   ...rest
 }: OwnersViewProps): JSX.Element {
   return (
@@ -31,18 +29,18 @@ export const OwnersView = memo(function OwnersView({
       {holders.length === 0 ? null : (
         <ul className="jp-TPULabOwners" aria-label={trans.__('Who holds the chips')}>
           {holders.map(holder => (
-            <HolderView key={holder.pid} holder={holder} {...rest} trans={trans} />
+            <HolderView key={holder.pid} holder={holder} {...rest} />
           ))}
         </ul>
       )}
-      {lock ? <LockView lock={lock} onRemove={onRemoveLock} trans={trans} /> : null}
+      {lock ? <LockView lock={lock} onRemove={onRemoveLock} /> : null}
     </>
   );
 });
 
-type HolderViewProps = Pick<OwnersViewProps, 'onShow' | 'onRelease' | 'trans'> & { readonly holder: Holder };
+type HolderViewProps = Pick<OwnersViewProps, 'onShow' | 'onRelease'> & { readonly holder: Holder };
 
-function HolderView({ holder, onShow, onRelease, trans }: HolderViewProps): JSX.Element {
+function HolderView({ holder, onShow, onRelease }: HolderViewProps): JSX.Element {
   const { pid, command, kernel, document, chips } = holder;
   const documents = kernel?.documents.join(', ') ?? '';
   const name = document ?? (documents === '' ? command : documents);
@@ -57,10 +55,10 @@ function HolderView({ holder, onShow, onRelease, trans }: HolderViewProps): JSX.
         </span>
         <span className="jp-TPULab-number jp-TPULab-quiet">{trans.__('pid %1', pid)}</span>
       </div>
-      <p className="jp-TPULab-quiet">{ownerText(holder, trans)}</p>
+      <p className="jp-TPULab-quiet">{ownerText(holder)}</p>
       {kernel === null ? (
         <p className="jp-TPULab-quiet">
-          <Marked pieces={fromBackticks(foreignProcessText(holder, trans))} />
+          <Marked pieces={fromBackticks(foreignProcessText(holder))} />
         </p>
       ) : (
         <div className="jp-TPULab-buttons">
@@ -79,20 +77,17 @@ function HolderView({ holder, onShow, onRelease, trans }: HolderViewProps): JSX.
 }
 
 /** For example `user ada · python3 · kernel tpulab-jax · idle for 3 h 5 min`. */
-function ownerText({ user, command, kernel }: Holder, trans: TranslationBundle): string {
+function ownerText({ user, command, kernel }: Holder): string {
   const parts = [
     user === null ? trans.__('unknown user') : trans.__('user %1', user),
     command,
     kernel?.name == null ? null : trans.__('kernel %1', kernel.name),
-    kernel && stateText(kernel, trans)
+    kernel && stateText(kernel)
   ];
   return parts.filter(part => part !== null).join(' · ');
 }
 
-function stateText(
-  { executionState, idleS }: NonNullable<Holder['kernel']>,
-  trans: TranslationBundle
-): string | null {
+function stateText({ executionState, idleS }: NonNullable<Holder['kernel']>): string | null {
   switch (executionState) {
     case 'idle':
       return idleS === null ? trans.__('idle') : trans.__('idle for %1', secondsText(idleS * 1_000));
@@ -103,7 +98,7 @@ function stateText(
   }
 }
 
-function foreignProcessText({ pid, user, foreignKernelId }: Holder, trans: TranslationBundle): string {
+function foreignProcessText({ pid, user, foreignKernelId }: Holder): string {
   const kill = withBackticks(`kill ${pid}`);
   if (foreignKernelId !== null) {
     return trans.__(
@@ -124,11 +119,10 @@ function foreignProcessText({ pid, user, foreignKernelId }: Holder, trans: Trans
 interface LockViewProps {
   readonly lock: HoldersPage['lock'];
   readonly onRemove: () => void;
-  readonly trans: TranslationBundle;
 }
 
 /** A lock in use is released with its holder, who is named above. */
-function LockView({ lock: { path, state, owner }, onRemove, trans }: LockViewProps): JSX.Element | null {
+function LockView({ lock: { path, state, owner }, onRemove }: LockViewProps): JSX.Element | null {
   if (state === 'left') {
     return (
       <div className="jp-TPULabSay jp-mod-act">

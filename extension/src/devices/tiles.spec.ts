@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { DevicesPage, SdkFigures } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { deviceFigures, devices, machineSample } from '../events/samples.spec-data.js';
@@ -7,8 +6,6 @@ import { noTelemetry } from './now-view.js';
 import { holdersOf, rangesText } from './owners.js';
 import { placedChips, sliceShape } from './topology-view.js';
 import { areSimulated, summaryOf, tilesOf, tileText } from './tiles.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const GIB = 1_024 ** 3;
 
 function tpus(count: number, hosts = 1) {
@@ -109,11 +106,11 @@ describe('tiles of devices', () => {
 
   it('describe the known data of a device in one line, and nothing else', () => {
     const [tile] = tilesOf(sampleOf(1), null, null);
-    expect(tile && tileText(tile, trans)).toBe(
+    expect(tile && tileText(tile)).toBe(
       'device 0, chip 0: busy 87% · memory 11.0 / 16.0 GiB · bandwidth 41% · 1 program queued'
     );
     const [bare] = tilesOf(null, devices(1), null);
-    expect(bare && tileText(bare, trans)).toBe('device 0, CPU, host 0');
+    expect(bare && tileText(bare)).toBe('device 0, CPU, host 0');
   });
 
   it('are summed up, with a total only when each device has a value', () => {
@@ -144,8 +141,8 @@ describe('tiles of devices', () => {
       return tilesOf({ ...sampleOf(2), sdk }, null, null);
     };
     const [first, second] = filled(63.4, null);
-    expect(first && tileText(first, trans)).toContain('busy 87% · TensorCore 63% · memory');
-    expect(second && tileText(second, trans)).not.toContain('TensorCore');
+    expect(first && tileText(first)).toContain('busy 87% · TensorCore 63% · memory');
+    expect(second && tileText(second)).not.toContain('TensorCore');
     // For another number of devices the figures cannot be assigned.
     expect(filled(63.4).map(({ tensorCorePercent }) => tensorCorePercent)).toEqual([null, null]);
   });
@@ -241,7 +238,7 @@ describe('a machine without chip metrics', () => {
       DevicesPage | null,
       ReturnType<typeof tpus> | null
     ]
-  ) => noTelemetry({ sample, page: chips, runtime }, trans);
+  ) => noTelemetry({ sample, page: chips, runtime });
 
   it('names the actual cause', () => {
     const held = page([chip(0, [{ pid: 1, command: 'x', kernelId: null }])]);

@@ -4,7 +4,6 @@
  * The sampler knows duty cycle and bandwidth, and continues without a kernel; the runtime knows the kind of the device and its peak
  * memory, and on some machines only the runtime knows memory at all. Null always means "unknown".
  */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type DevicesMessage,
   type DevicesPage,
@@ -15,6 +14,7 @@ import {
   sizeText
 } from '@tpulab/protocol';
 import { type DeviceMemory, isSimulated, kindText, memoryFrom, memoryOf } from './model.js';
+import { trans } from '../text/trans.js';
 
 export interface DeviceTile {
   /** Displayed number: the device of the machine, or the runtime's id. */
@@ -152,7 +152,7 @@ export function summaryOf(tiles: readonly DeviceTile[]): DevicesSummary {
 export const MAX_ROWS = 16;
 
 /** All known data of a device, in one line: for a title, a readout and screen readers. */
-export function tileText(tile: DeviceTile, trans: TranslationBundle): string {
+export function tileText(tile: DeviceTile): string {
   const { id, kind, chip, processIndex, memory, peakBytes } = tile;
   const parts = [
     kind === '' ? trans.__('device %1', id) : trans.__('device %1, %2', id, kind),
@@ -174,12 +174,12 @@ export function tileText(tile: DeviceTile, trans: TranslationBundle): string {
     ...(tile.throttlePercent === null || tile.throttlePercent === 0
       ? []
       : [trans.__('throttled by %1%', Math.round(tile.throttlePercent))]),
-    ...(tile.link === null ? [] : [linkText(tile.link, trans)])
+    ...(tile.link === null ? [] : [linkText(tile.link)])
   ];
   return figures.length === 0 ? parts.join(', ') : `${parts.join(', ')}: ${figures.join(' · ')}`;
 }
 
-export function linkText(link: LinkState, trans: TranslationBundle): string {
+export function linkText(link: LinkState): string {
   switch (link) {
     case 'healthy':
       return trans.__('links healthy');

@@ -1,13 +1,12 @@
 /** The slice's layout: chips at their positions, hosts around them, links between; this machine's chips filled by their load. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo } from 'react';
 import type { AcceleratorInfo } from '@tpulab/protocol';
 import type { DeviceTile } from './tiles.js';
+import { trans } from '../text/trans.js';
 
 interface TopologyViewProps {
   readonly accelerator: AcceleratorInfo;
   readonly tiles: readonly DeviceTile[];
-  readonly trans: TranslationBundle;
 }
 
 const CELL = 18;
@@ -18,8 +17,7 @@ const MAX_CHIPS = 512;
 /** Draws nothing if the arrangement is unknown or is a single chip. */
 export const TopologyView = memo(function TopologyView({
   accelerator,
-  tiles,
-  trans
+  tiles
 }: TopologyViewProps): JSX.Element | null {
   const shape = sliceShape(accelerator);
   if (!shape) return null;

@@ -1,5 +1,4 @@
 /** The devices section: the machine from outside, the kernel's devices from inside, the holders of the chips, and the history. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo, useState } from 'react';
 import {
   type DevicesMessage,
@@ -20,6 +19,7 @@ import { holdersOf } from './owners.js';
 import { OwnersView } from './owners-view.js';
 import { tilesOf } from './tiles.js';
 import { TopologyView } from './topology-view.js';
+import { trans } from '../text/trans.js';
 
 interface DevicesViewProps {
   /** Devices of the kernel's runtime; null for none, or an unused runtime. */
@@ -42,49 +42,42 @@ interface DevicesViewProps {
   /** Why the newest request had no answer. */
   readonly memoryFailure: string | null;
   readonly onRemoveLock: () => void;
-  readonly trans: TranslationBundle;
 }
 
 export function DevicesView(props: DevicesViewProps): JSX.Element {
-  const { devices, machine, source, loop, trans } = props;
+  const { devices, machine, source, loop } = props;
   const sample = machine?.sample ?? null;
   const page = machine?.page ?? null;
   const [isMore, setMore] = useState(false);
   return (
     <div className="jp-TPULabDevices">
-      <DevicesNow devices={devices} machine={machine} loop={loop} trans={trans} />
+      <DevicesNow devices={devices} machine={machine} loop={loop} />
       {page && page.chips.length > 0 ? (
         <>
-          <ChipsLine chips={page.chips} accelerator={page.accelerator.type} trans={trans} />
+          <ChipsLine chips={page.chips} accelerator={page.accelerator.type} />
           <OwnersView
             holders={holdersOf(page, machine?.holders ?? null, props.documentOf)}
             lock={machine?.holders?.lock ?? null}
             onShow={props.onShow}
             onRelease={props.onRelease}
             onRemoveLock={props.onRemoveLock}
-            trans={trans}
           />
         </>
       ) : null}
-      {sample ? <HostView host={sample.host} trans={trans} /> : null}
+      {sample ? <HostView host={sample.host} /> : null}
       {devices && props.onRequestMemory ? (
         <MemoryView
           memory={props.memory}
           onRequest={props.onRequestMemory}
           isLoading={props.isLoadingMemory}
           failure={props.memoryFailure}
-          trans={trans}
         />
       ) : null}
       {machine && sample && (props.showHistory || page?.chips.length) ? (
         <details className="jp-TPULabMore" onToggle={event => setMore(event.currentTarget.open)}>
           <summary>{trans.__('History and topology')}</summary>
           {isMore && page && page.chips.length > 0 ? (
-            <TopologyView
-              accelerator={page.accelerator}
-              tiles={tilesOf(sample, devices, page)}
-              trans={trans}
-            />
+            <TopologyView accelerator={page.accelerator} tiles={tilesOf(sample, devices, page)} />
           ) : null}
           {isMore && props.showHistory ? (
             <HistoryView
@@ -93,7 +86,6 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
               first={props.range}
               loop={loop}
               paused={props.paused}
-              trans={trans}
             />
           ) : null}
         </details>
@@ -105,12 +97,10 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
 /** A chip in no table is named by its PCI id: only known data is shown. */
 function ChipsLine({
   chips,
-  accelerator,
-  trans
+  accelerator
 }: {
   readonly chips: readonly { readonly name: string | null; readonly pciDevice: string }[];
   readonly accelerator: string | null;
-  readonly trans: TranslationBundle;
 }): JSX.Element {
   const unknown = [...new Set(chips.filter(({ name }) => name === null).map(({ pciDevice }) => pciDevice))];
   const names = [...new Set(chips.map(({ name }) => name ?? trans.__('unknown')))].join(', ');
@@ -134,11 +124,10 @@ function ChipsLine({
 
 interface HostViewProps {
   readonly host: HostFigures;
-  readonly trans: TranslationBundle;
 }
 
 /** The host of the chips: CPU, memory, disk and network. Metrics that this system does not report are omitted. */
-const HostView = memo(function HostView({ host, trans }: HostViewProps): JSX.Element {
+const HostView = memo(function HostView({ host }: HostViewProps): JSX.Element {
   const { cpuPercent, cores, memoryUsedBytes, memoryTotalBytes } = host;
   const rate = (bytes: number | null): string => (bytes === null ? '–' : `${sizeText(bytes)}/s`);
   return (

@@ -1,9 +1,9 @@
 /** Why there is no connection to the bridge, in words. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { CONNECT_TIMEOUT_MS, type StreamFailure } from './event-stream.js';
+import { trans } from '../text/trans.js';
 
 /** A whole sentence. */
-export function failureText({ code, detail }: StreamFailure, trans: TranslationBundle): string {
+export function failureText({ code, detail }: StreamFailure): string {
   switch (code) {
     case 'cut':
       return detail

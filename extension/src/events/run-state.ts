@@ -1,10 +1,10 @@
 /** The state of a run, and the buttons that are useful now. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ControlAction, ControlState } from '@tpulab/protocol';
 import type { Run } from './run.js';
+import { trans } from '../text/trans.js';
 
 /** One word for the run: the controller's state where there is a controller. */
-export function stateText(run: Run, trans: TranslationBundle): string {
+export function stateText(run: Run): string {
   if (run.state === 'interrupted') {
     return trans.__('kernel ended');
   }
@@ -71,7 +71,7 @@ export function buttonsOf(run: Run): ControlButton[] {
   ];
 }
 
-export function actionText(action: ControlAction, trans: TranslationBundle): string {
+export function actionText(action: ControlAction): string {
   switch (action) {
     case 'pause':
       return trans.__('Pause');

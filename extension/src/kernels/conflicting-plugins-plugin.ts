@@ -3,11 +3,12 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { type JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { IKernelManager, IKernelSpecManager, ISessionManager } from '@jupyterlab/services';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { CompositeSessionManager, CompositeSpecManager } from './managers.js';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { conflictingPlugins } from './conflicting-plugins.js';
+import { trans, translateWith } from '../text/trans.js';
 
 export const conflictPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:conflict',
@@ -25,7 +26,7 @@ export const conflictPlugin: JupyterFrontEndPlugin<void> = {
     if (ours || !backends.isUsable) {
       return; // fine, or already disabled with its own reason
     }
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     const plugins = app instanceof JupyterLab ? app.info.availablePlugins : [];
     const tokens = [IKernelManager, IKernelSpecManager, ISessionManager].map(token => token.name);
     const conflicts = conflictingPlugins(plugins, tokens);

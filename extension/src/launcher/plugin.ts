@@ -3,7 +3,7 @@ import { downloadIcon, LabIcon, notebookIcon } from '@jupyterlab/ui-components';
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { showErrorMessage } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { DisposableSet, type IDisposable } from '@lumino/disposable';
 import { PathExt } from '@jupyterlab/coreutils';
@@ -15,6 +15,7 @@ import { EnvironmentSetup, offeredEnvironment } from './setup-model.js';
 import { bridgeCards, type IItem, isDouble, STOCK_NOTEBOOK_COMMAND } from './cards.js';
 import { examplesIcon, tourIcon } from '../ui/icon.js';
 import { notebookOf, TOUR } from './templates.js';
+import { trans, translateWith } from '../text/trans.js';
 
 /** Icons for the cards of kernelspecs, from their logos. */
 const icons = new Map<string, LabIcon>();
@@ -51,7 +52,7 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     if (launcher === null) return;
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     const { commands } = app;
     const { kernelspecs } = app.serviceManager;
     const isBridgeSpec = (name: string): boolean => backends.isBridgeSpec(name);
@@ -103,18 +104,13 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     };
     update();
     kernelspecs.specsChanged.connect(update);
-    offerSetup(app, launcher, backends, trans);
-    offerLessons(app, launcher, backends, trans, showErrorMessage);
+    offerSetup(app, launcher, backends);
+    offerLessons(app, launcher, backends, showErrorMessage);
   }
 };
 
 /** A card that creates our environment, while this machine has none. */
-function offerSetup(
-  app: JupyterFrontEnd,
-  launcher: ILauncher,
-  backends: IBridgeBackends,
-  trans: TranslationBundle
-): void {
+function offerSetup(app: JupyterFrontEnd, launcher: ILauncher, backends: IBridgeBackends): void {
   const { bridge, remotes } = backends;
   const { kernelspecs } = app.serviceManager;
   const { api } = remotes;
@@ -131,7 +127,7 @@ function offerSetup(
       if (environment !== null) {
         const setup = new EnvironmentSetup(api, environment);
         const onLessons = (): Promise<void> => openLessons(app, backends);
-        await showSetupDialog({ setup, trans, onLessons });
+        await showSetupDialog({ setup, onLessons });
       }
       await kernelspecs.refreshSpecs();
     }
@@ -211,7 +207,6 @@ function offerLessons(
   app: JupyterFrontEnd,
   launcher: ILauncher,
   backends: IBridgeBackends,
-  trans: TranslationBundle,
   showProblem: (title: string, why: string) => Promise<void>
 ): void {
   const offers = [

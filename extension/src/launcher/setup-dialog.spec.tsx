@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
 import { act } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -41,9 +40,8 @@ async function drawn(
 ): Promise<HTMLElement> {
   const host = document.createElement('div');
   const setup = new EnvironmentSetup({ request: <T,>() => Promise.resolve(creation as T) }, JAX);
-  const trans = nullTranslator.load('jupyterlab_tpulab');
   await act(async () => {
-    createRoot(host).render(<SetupBody {...{ setup, trans, onLessons }} onClose={() => undefined} />);
+    createRoot(host).render(<SetupBody {...{ setup, onLessons }} onClose={() => undefined} />);
     await Promise.resolve();
   });
   setup.dispose();

@@ -1,6 +1,5 @@
 /** The dialog "Set up JAX on this machine": its requirements, its progress, and then the lessons. Closing it stops nothing. */
 import { type JSX, useEffect, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import {
   durationText,
@@ -18,10 +17,10 @@ import { Bar, StageNow } from '../remotes/dialog/stages-view.js';
 import { FormDialog } from '../remotes/form-dialog.js';
 import type { EnvironmentSetup } from './setup-model.js';
 import { Button } from '../ui/button.js';
+import { trans } from '../text/trans.js';
 
 interface ISetupOptions {
   readonly setup: EnvironmentSetup;
-  readonly trans: TranslationBundle;
   /** Copies the lessons and shows them. Throws readable errors. Null where a notebook waits for the kernel. */
   readonly onLessons: (() => Promise<void>) | null;
 }
@@ -35,7 +34,6 @@ export async function showSetupDialog(options: ISetupOptions): Promise<void> {
 
 export function SetupBody({
   setup,
-  trans,
   onLessons,
   onClose
 }: ISetupOptions & { readonly onClose: () => void }): JSX.Element {
@@ -66,7 +64,6 @@ export function SetupBody({
       screen={`setup ${state}`}
       title={trans.__('Set up %1 on this machine', name)}
       onClose={onClose}
-      trans={trans}
       aside={
         isRunning ? (
           <span className="jp-TPULabQuiet jp-mod-small">
@@ -101,7 +98,7 @@ export function SetupBody({
         </>
       }
     >
-      {shownProblem === null ? null : <ErrorCard message={shownProblem} trans={trans} />}
+      {shownProblem === null ? null : <ErrorCard message={shownProblem} />}
       {state === 'done' ? (
         <p role="status">
           {onLessons === null
@@ -121,20 +118,12 @@ export function SetupBody({
           <Bar fraction={creation?.fraction ?? 0} label={trans.__('Setup')} />
         </div>
       ) : null}
-      {creation === null || creation.stages.length === 0 ? null : (
-        <Stages creation={creation} trans={trans} />
-      )}
+      {creation === null || creation.stages.length === 0 ? null : <Stages creation={creation} />}
     </Frame>
   );
 }
 
-function Stages({
-  creation,
-  trans
-}: {
-  readonly creation: EnvironmentCreation;
-  readonly trans: TranslationBundle;
-}): JSX.Element {
+function Stages({ creation }: { readonly creation: EnvironmentCreation }): JSX.Element {
   return (
     <ol className="jp-TPULabStages" aria-label={trans.__('Stages')}>
       {creation.stages.map(({ title, state, startedAt, endedAt }) => (

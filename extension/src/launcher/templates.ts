@@ -1,7 +1,5 @@
 /** The initial content of a new notebook, in the session page and in JupyterLab. */
-import { nullTranslator } from '@jupyterlab/translation';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
+import { trans } from '../text/trans.js';
 
 interface Template {
   readonly id: string;

@@ -1,9 +1,6 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { expect, it, vi } from 'vitest';
 import type { MachineSource } from '../devices/machine-source.js';
 import { PageActions, type PageActionsOptions } from './actions.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 /** Long enough for a busy machine. */
 const WAIT = { timeout: 20_000 };
 
@@ -19,8 +16,7 @@ function scene(agrees: boolean, shutdown: () => Promise<void>) {
       requests.push(title);
       return Promise.resolve(agrees);
     },
-    showFailure: (title, why) => void failures.push(`${title}: ${why}`),
-    trans
+    showFailure: (title, why) => void failures.push(`${title}: ${why}`)
   };
   const actions = new PageActions(options as PageActionsOptions);
   const machine = { refresh: vi.fn(), removeLock: vi.fn(() => Promise.resolve<string | null>(null)) };

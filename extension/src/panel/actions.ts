@@ -1,6 +1,5 @@
 /** Actions of the panel in the rest of the page: requests to runs, documents of kernels, files and pictures. */
 import type { Kernel, Session } from '@jupyterlab/services';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
@@ -15,6 +14,7 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import type { ICurrentKernel } from '../tokens.js';
 import type { OpenNotebooks } from './go-to-cell.js';
 import { download } from '../platform/download.js';
+import { trans } from '../text/trans.js';
 
 export interface PanelActions {
   /** Requests to the runs of a kernel; null where they cannot be sent. The same object for the same kernel. */
@@ -46,7 +46,6 @@ export interface PageActionsOptions {
   readonly confirm: (title: string, body: string, action: string) => Promise<boolean>;
   /** Reports a failed action, and why. */
   readonly showFailure: (title: string, why: string) => void;
-  readonly trans: TranslationBundle;
 }
 
 export class PageActions implements PanelActions, IDisposable {
@@ -122,7 +121,7 @@ export class PageActions implements PanelActions, IDisposable {
   }
 
   release(kernelId: string, machine: MachineSource | null): void {
-    const { kernels, confirm, showFailure, trans } = this._options;
+    const { kernels, confirm, showFailure } = this._options;
     const document = this.documentOf(kernelId);
     const body = trans.__(
       'This shuts down its kernel. Variables are lost, output is kept. The chips are free a moment later.'
@@ -146,7 +145,7 @@ export class PageActions implements PanelActions, IDisposable {
   }
 
   removeLock(machine: MachineSource): void {
-    const { showFailure, trans } = this._options;
+    const { showFailure } = this._options;
     void machine.removeLock().then(why => {
       if (why !== null) {
         showFailure(trans.__('The lock file was not removed'), why);

@@ -3,7 +3,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import type { ICodeCellModel } from '@jupyterlab/cells';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { EditorView } from '@codemirror/view';
 import { Throttler } from '@lumino/polling';
 import { IBridgeEvents } from '../events/tokens.js';
@@ -13,6 +13,7 @@ import { findCell } from './go-to-cell.js';
 import { type LineNote, lineNotes } from './line-notes.js';
 import { noteMarks, showNotes } from './note-marks.js';
 import { settingsFrom } from './settings.js';
+import { translateWith } from '../text/trans.js';
 
 const SETTINGS = '@tpulab/labextension:panel';
 /** Notes are queried, because no signal reports their changes. */
@@ -32,12 +33,12 @@ export const lineNotesPlugin: JupyterFrontEndPlugin<void> = {
     registry: ISettingRegistry | null,
     translator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     const marked = new MarkedEditors(notebooks);
     let settings = settingsFrom({});
     let followed: KernelTelemetry | null = null;
     const draw = (): void => {
-      marked.show(followed && settings.lineNotes ? lineNotes(followed, settings.stepsShown, trans) : []);
+      marked.show(followed && settings.lineNotes ? lineNotes(followed, settings.stepsShown) : []);
     };
     const throttler = new Throttler(draw, INTERVAL_MS);
     const later = (): void => void throttler.invoke();

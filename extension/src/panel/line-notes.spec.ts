@@ -1,11 +1,8 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { TelemetryMessage } from '@tpulab/protocol';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { compile, hello, run, steps, T0, telemetry } from '../events/samples.spec-data.js';
 import { lineNotes } from './line-notes.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const LINE_9 = { cellId: 'c', executionCount: 4, line: 9, file: null, function: null };
 const WAITS: TelemetryMessage = {
   type: 'advice',
@@ -28,7 +25,7 @@ function receive(...messages: TelemetryMessage[]): void {
   }
 }
 
-const texts = (): string[] => lineNotes(kernel, 48, trans).map(({ line, text }) => `${line}: ${text}`);
+const texts = (): string[] => lineNotes(kernel, 48).map(({ line, text }) => `${line}: ${text}`);
 
 beforeEach(() => {
   kernel = new KernelTelemetry('k');

@@ -1,8 +1,8 @@
 /** Notes beside a line of a cell: its cost per step, or how often it was compiled. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CodeLocation, durationText } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { shareOf, summarize } from '../steps/summary.js';
+import { trans } from '../text/trans.js';
 
 export interface LineNote {
   readonly cellId: string;
@@ -21,13 +21,13 @@ const IDLE_FROM = 0.05;
  *
  * @param window number of newest steps over which idle time is averaged
  */
-export function lineNotes(kernel: KernelTelemetry, window: number, trans: TranslationBundle): LineNote[] {
-  const notes = [...compiledNotes(kernel, trans), ...waitingNotes(kernel, window, trans)];
+export function lineNotes(kernel: KernelTelemetry, window: number): LineNote[] {
+  const notes = [...compiledNotes(kernel), ...waitingNotes(kernel, window)];
   return [...new Map(notes.map(note => [`${note.cellId} ${note.line}`, note])).values()];
 }
 
 /** Lines at which each step waits for a device value. */
-function waitingNotes(kernel: KernelTelemetry, window: number, trans: TranslationBundle): LineNote[] {
+function waitingNotes(kernel: KernelTelemetry, window: number): LineNote[] {
   return kernel.advice.flatMap(({ kind, run: id, location }) => {
     const run = kernel.runs.runs.find(one => one.id === id);
     const summary = kind === 'sync-each-step' && run ? summarize(run.steps, window) : null;
@@ -44,7 +44,7 @@ function waitingNotes(kernel: KernelTelemetry, window: number, trans: Translatio
 }
 
 /** Lines at which a function was compiled more than once. */
-function compiledNotes(kernel: KernelTelemetry, trans: TranslationBundle): LineNote[] {
+function compiledNotes(kernel: KernelTelemetry): LineNote[] {
   const lines = new Map<string, { count: number; location: CodeLocation; at: number }>();
   for (const { location, state, startedAt, durationMs } of kernel.compilations.entries) {
     if (location && state === 'finished') {

@@ -3,7 +3,7 @@ import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } fro
 import { ICommandPalette, MainAreaWidget, showErrorMessage, WidgetTracker } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Widget } from '@lumino/widgets';
 import { createElement } from 'react';
@@ -23,6 +23,7 @@ import type { Remedy } from './situation.js';
 import { settingsFrom } from './settings.js';
 import { DEFAULT_SETTINGS, type PanelSettings, PanelState } from './state.js';
 import { PanelWidget } from './widget.js';
+import { trans, translateWith } from '../text/trans.js';
 
 const PLUGIN_ID = '@tpulab/labextension:panel';
 const PANEL_ID = 'tpulab-panel';
@@ -48,7 +49,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     translator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     const loop = new DrawLoop(window);
     const shown = new ShownSettings();
     const actions = new PageActions({
@@ -60,8 +61,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       api: backends.remotes.api,
       notebooks,
       confirm: sure,
-      showFailure: (title, why) => void showErrorMessage(title, why),
-      trans
+      showFailure: (title, why) => void showErrorMessage(title, why)
     });
     const create = (): { panel: PanelWidget; state: PanelState } => {
       const state = new PanelState(currentKernel, events);
@@ -70,7 +70,6 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
         state,
         loop,
         actions,
-        trans,
         onRemedy: remedy => applyRemedy(app, remedy),
         onGoTo: location => goToAction(app, notebooks, location)
       });
@@ -94,7 +93,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     });
     app.shell.add(panel, 'right', { rank: 300, type: 'TPULab' });
     restorer?.add(panel, PANEL_ID);
-    const parts = { app, palette, restorer, trans };
+    const parts = { app, palette, restorer };
     addMainArea(parts, {
       id: DASHBOARD_ID,
       tracker: new WidgetTracker({ namespace: DASHBOARD_ID }),
@@ -118,13 +117,13 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       create: () =>
         ReactWidget.create(
           createElement(RunsPage, {
-            ...{ backends, loop, trans, isReadOnly: false },
+            ...{ backends, loop, isReadOnly: false },
             onOpenDocument: path => void app.commands.execute('docmanager:open', { path }),
             onGoTo: location => goToAction(app, notebooks, location)
           })
         )
     });
-    addCommands(app, { state, events, notebooks, palette, trans });
+    addCommands(app, { state, events, notebooks, palette });
     if (settings) {
       void followSettings(settings, shown, loop);
     }
@@ -136,10 +135,9 @@ interface CommandParts {
   readonly events: IBridgeEvents;
   readonly notebooks: INotebookTracker | null;
   readonly palette: ICommandPalette | null;
-  readonly trans: TranslationBundle;
 }
 
-function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, trans }: CommandParts): void {
+function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette }: CommandParts): void {
   const { commands } = app;
   commands.addCommand(CommandIDs.showPanel, {
     label: trans.__('Show Devices and Steps'),
@@ -256,7 +254,6 @@ interface MainAreaParts {
   readonly app: JupyterFrontEnd;
   readonly palette: ICommandPalette | null;
   readonly restorer: ILayoutRestorer | null;
-  readonly trans: TranslationBundle;
 }
 
 interface MainAreaPage {
@@ -274,7 +271,7 @@ interface MainAreaPage {
 }
 
 /** A page in the main area with a single instance: the panel with its sections side by side, and the runs. */
-function addMainArea({ app, palette, restorer, trans }: MainAreaParts, page: MainAreaPage): void {
+function addMainArea({ app, palette, restorer }: MainAreaParts, page: MainAreaPage): void {
   const { id, command, label, caption, tracker } = page;
   app.commands.addCommand(command, {
     label,

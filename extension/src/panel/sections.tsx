@@ -2,7 +2,6 @@
  * The sections of the panel: the run and the split of its time first, then its controls, its compilations, and the machine.
  * Side by side where there is room.
  */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CodeLocation, countText, durationText, storedRunKey } from '@tpulab/protocol';
 import { type JSX, lazy, memo, Suspense, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
@@ -31,6 +30,7 @@ import { Section } from './section.js';
 import type { Remedy } from './situation.js';
 import type { PanelState, SectionId } from './state.js';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
+import { trans } from '../text/trans.js';
 
 const PreflightView = lazy(() => import('../preflight/view.js'));
 
@@ -46,13 +46,12 @@ export interface PanelViewProps {
   /** Null where the code cannot be shown. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly actions: PanelActions;
-  readonly trans: TranslationBundle;
 }
 
 type SectionsProps = PanelViewProps & { readonly kernel: KernelTelemetry | null };
 
 export function Sections(props: SectionsProps): JSX.Element {
-  const { state, kernel, trans } = props;
+  const { state, kernel } = props;
   const shown = (section: SectionId): boolean => state.settings.sections.includes(section);
   useSeconds((kernel?.compilations.running.length ?? 0) > 0 && !state.paused);
   return (
@@ -81,7 +80,7 @@ export function Sections(props: SectionsProps): JSX.Element {
               {trans.__('Early steps were discarded; their chart does not start at step 0.')}
             </p>
           ) : null}
-          <Announcer text={announcement(kernel, state, trans)} />
+          <Announcer text={announcement(kernel, state)} />
         </>
       ) : null}
     </div>
@@ -93,8 +92,7 @@ const DevicesSection = memo(function DevicesSection({
   state,
   loop,
   kernel,
-  actions,
-  trans
+  actions
 }: SectionsProps): JSX.Element {
   useChanges(state, false, 0);
   const { machine, machineSource, settings, paused } = state;
@@ -112,7 +110,7 @@ const DevicesSection = memo(function DevicesSection({
   return (
     <Section
       title={trans.__('Devices')}
-      meta={devicesText(devices, machine, trans)}
+      meta={devicesText(devices, machine)}
       open={isOpen}
       onToggle={() => state.toggle('devices')}
     >
@@ -133,17 +131,16 @@ const DevicesSection = memo(function DevicesSection({
           isLoadingMemory={control !== null && control.pendingOf('memory') !== null}
           memoryFailure={control?.failed.find(({ action }) => action === 'memory')?.text ?? null}
           onRemoveLock={() => machineSource && actions.removeLock(machineSource)}
-          trans={trans}
         />
       ) : (
-        <NoDevices trans={trans} />
+        <NoDevices />
       )}
     </Section>
   );
 });
 
 /** About the notebook's file, so it needs no kernel. Nothing is requested while it is folded. */
-function PreflightSection({ state, actions, onGoTo, trans }: SectionsProps): JSX.Element | null {
+function PreflightSection({ state, actions, onGoTo }: SectionsProps): JSX.Element | null {
   const preflight = actions.preflight();
   if (!preflight) {
     return null;
@@ -156,7 +153,7 @@ function PreflightSection({ state, actions, onGoTo, trans }: SectionsProps): JSX
       onToggle={() => state.toggle('preflight')}
     >
       <Suspense fallback={<p className="jp-TPULab-quiet">{trans.__('Loading…')}</p>}>
-        <PreflightView preflight={preflight} onGoTo={onGoTo} trans={trans} />
+        <PreflightView preflight={preflight} onGoTo={onGoTo} />
       </Suspense>
     </Section>
   );
@@ -164,13 +161,13 @@ function PreflightSection({ state, actions, onGoTo, trans }: SectionsProps): JSX
 
 type KernelSectionProps = PanelViewProps & { readonly kernel: KernelTelemetry };
 
-function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSectionProps): JSX.Element {
+function StepsSection({ state, loop, kernel, onGoTo, actions }: KernelSectionProps): JSX.Element {
   const control = actions.controlOf(kernel);
   useChanges(control, state.paused, 0);
   return (
     <Section
       title={trans.__('Where the time goes')}
-      meta={stepTexts(state.run, state.settings.stepsShown, trans)}
+      meta={stepTexts(state.run, state.settings.stepsShown)}
       open={state.isOpen('steps')}
       onToggle={() => state.toggle('steps')}
     >
@@ -189,18 +186,17 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         traceFailure={control?.failed.find(({ action }) => action === 'profile')?.text ?? null}
         onExport={run => actions.exportSteps(run)}
         hidesProgress={state.settings.sections.includes('run')}
-        trans={trans}
       />
     </Section>
   );
 }
 
-function CompilationsSection({ state, kernel, onGoTo, trans }: KernelSectionProps): JSX.Element {
+function CompilationsSection({ state, kernel, onGoTo }: KernelSectionProps): JSX.Element {
   const { compilations } = kernel;
   return (
     <Section
       title={trans.__('Compilations')}
-      meta={totalText(compilations, trans)}
+      meta={totalText(compilations)}
       open={state.isOpen('compilations')}
       onToggle={() => state.toggle('compilations')}
     >
@@ -210,14 +206,13 @@ function CompilationsSection({ state, kernel, onGoTo, trans }: KernelSectionProp
         unknownReason={unavailableReason(kernel.agent, 'compilations')}
         now={compilations.running.length > 0 ? Date.now() + kernel.clockAheadMs : 0}
         onGoTo={onGoTo}
-        trans={trans}
       />
     </Section>
   );
 }
 
 /** The present state of the run, above all else. It is always visible: no other section shows whether the run continues. */
-function HeadSection({ state, kernel, actions, trans }: KernelSectionProps): JSX.Element {
+function HeadSection({ state, kernel, actions }: KernelSectionProps): JSX.Element {
   const control = actions.controlOf(kernel);
   useChanges(control, state.paused, 0);
   const { run } = state;
@@ -233,10 +228,9 @@ function HeadSection({ state, kernel, actions, trans }: KernelSectionProps): JSX
           opened={state.metrics}
           onToggle={name => state.toggleMetric(name)}
           window={state.settings.stepsShown}
-          trans={trans}
         />
       ) : (
-        <NoRun trans={trans} />
+        <NoRun />
       )}
     </section>
   );
@@ -244,7 +238,7 @@ function HeadSection({ state, kernel, actions, trans }: KernelSectionProps): JSX
 
 /** Curves of a whole run change more slowly than its steps: half the rate is sufficient, and halves the drawing. */
 const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.Element | null {
-  const { state, loop, kernel, actions, trans } = props;
+  const { state, loop, kernel, actions } = props;
   useChanges(state, false, 0);
   const { run, paused } = state;
   const stored = actions.storedRuns();
@@ -275,7 +269,6 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
             onToggle={name => state.toggleMetric(name)}
             version={`${run.id} ${run.version}`}
             loop={loop}
-            trans={trans}
           />
         </Section>
       ) : null}
@@ -290,7 +283,6 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
             key={run.id}
             media={run.media}
             onLoad={id => stored.medium(storedRunKey(kernel.kernelId, run.id), id)}
-            trans={trans}
           />
         </Section>
       ) : null}
@@ -301,7 +293,7 @@ const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.El
           open={state.isOpen('hyperparameters')}
           onToggle={() => state.toggle('hyperparameters')}
         >
-          <HypersView run={run} control={control} trans={trans} />
+          <HypersView run={run} control={control} />
         </Section>
       ) : null}
     </>
@@ -329,7 +321,7 @@ function useHistoryBefore(kernel: KernelTelemetry, run: Run | null, stored: Stor
 
 /** The requests to the run, how it was started, and other runs: consulted, not monitored, so folded at first. */
 const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.Element {
-  const { state, kernel, actions, trans } = props;
+  const { state, kernel, actions } = props;
   useChanges(state, false, 0);
   const { run, paused } = state;
   const stored = actions.storedRuns();
@@ -341,8 +333,8 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
     return () => watch?.dispose();
   }, [stored, paused]);
   const log = run ? loggedRun(run) : null;
-  const lines = log ? linesOf(log, trans) : [];
-  const others = { kernel, run, stored: stored?.runs ?? NO_RUNS, trans };
+  const lines = log ? linesOf(log) : [];
+  const others = { kernel, run, stored: stored?.runs ?? NO_RUNS };
   const count = otherRuns(others).length;
   return (
     <>
@@ -353,7 +345,7 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
           open={state.isOpen('log')}
           onToggle={() => state.toggle('log')}
         >
-          <LogView run={log} trans={trans} />
+          <LogView run={log} />
           {control ? (
             <BranchView
               key={run.id}
@@ -363,10 +355,9 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
                 const answer = await control.request({ action: 'branch', run: run.id, ...request });
                 return answer?.reason ?? control.failed.find(({ action }) => action === 'branch')?.text ?? '';
               }}
-              trans={trans}
             />
           ) : null}
-          <ConfigView run={run} trans={trans} />
+          <ConfigView run={run} />
         </Section>
       ) : null}
       {count > 0 ? (
@@ -391,7 +382,7 @@ const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.El
 const NO_RUNS: readonly StoredRun[] = [];
 
 /** An ordinary state: a kernel that has not used a device, or a machine without one. */
-function NoDevices({ trans }: { readonly trans: TranslationBundle }): JSX.Element {
+function NoDevices(): JSX.Element {
   return (
     <div className="jp-TPULabEmpty">
       <p>{trans.__('No device yet. Devices appear when a cell uses JAX:')}</p>
@@ -401,7 +392,7 @@ function NoDevices({ trans }: { readonly trans: TranslationBundle }): JSX.Elemen
 }
 
 /** The state in one sentence, for screen readers. */
-function announcement(kernel: KernelTelemetry, state: PanelState, trans: TranslationBundle): string {
+function announcement(kernel: KernelTelemetry, state: PanelState): string {
   const [compiling] = kernel.compilations.running;
   if (compiling) {
     return trans.__('Compiling %1.', compiling.function);
@@ -409,6 +400,6 @@ function announcement(kernel: KernelTelemetry, state: PanelState, trans: Transla
   const { run } = state;
   const summary = run ? summarize(run.steps, state.settings.stepsShown) : null;
   return run && summary
-    ? trans.__('%1 · %2: %3 per step.', run.name, stateText(run, trans), durationText(summary.typicalMs))
+    ? trans.__('%1 · %2: %3 per step.', run.name, stateText(run), durationText(summary.typicalMs))
     : '';
 }

@@ -1,10 +1,10 @@
 /** Whether the panel has something to show; if not, the reason and the possible actions. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText } from '@tpulab/protocol';
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { failureText } from '../events/failure-text.js';
+import { trans } from '../text/trans.js';
 
 /** The action of a button beside a message. */
 export type Remedy = 'change-kernel' | 'reconnect';
@@ -27,7 +27,7 @@ interface Circumstances {
   readonly now: number;
 }
 
-export function situationOf(circumstances: Circumstances, trans: TranslationBundle): Situation {
+export function situationOf(circumstances: Circumstances): Situation {
   const { current, telemetry } = circumstances;
   switch (current.kind) {
     case 'none':
@@ -50,9 +50,9 @@ export function situationOf(circumstances: Circumstances, trans: TranslationBund
         'change-kernel'
       );
     case 'bridge': {
-      const message = linkMessage(circumstances, trans);
+      const message = linkMessage(circumstances);
       const known = telemetry !== null && telemetry.lastSeq > 0;
-      return { message: message ?? deathMessage(telemetry, trans), showTelemetry: message === null || known };
+      return { message: message ?? deathMessage(telemetry), showTelemetry: message === null || known };
     }
   }
 }
@@ -61,13 +61,13 @@ function only(text: string, remedy: Remedy | null = null): Situation {
   return { message: { text, remedy }, showTelemetry: false };
 }
 
-function linkMessage({ current, stream, now }: Circumstances, trans: TranslationBundle): Message | null {
+function linkMessage({ current, stream, now }: Circumstances): Message | null {
   if (current.kind !== 'bridge' || stream?.kind === 'live') {
     return null;
   }
   if (stream?.kind === 'waiting') {
     const wait = countdownText(stream.retryAt - now);
-    const text = `${failureText(stream.failure, trans)} ${trans.__('Next try in %1.', wait)}`;
+    const text = `${failureText(stream.failure)} ${trans.__('Next try in %1.', wait)}`;
     return { text, remedy: 'reconnect' };
   }
   if (stream === null && current.backend.lastError) {
@@ -76,7 +76,7 @@ function linkMessage({ current, stream, now }: Circumstances, trans: Translation
   return { text: trans.__('Connecting to the TPULab server…'), remedy: null };
 }
 
-function deathMessage(telemetry: KernelTelemetry | null, trans: TranslationBundle): Message | null {
+function deathMessage(telemetry: KernelTelemetry | null): Message | null {
   if (!telemetry?.isDead) {
     return null;
   }

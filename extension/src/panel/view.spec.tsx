@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { TelemetryMessage } from '@tpulab/protocol';
 import { act } from 'react';
@@ -29,8 +28,6 @@ import { ANNOUNCE_INTERVAL_MS } from './announcer.js';
 import type { Remedy } from './situation.js';
 import { PanelState } from './state.js';
 import { PanelView } from './view.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 // jsdom has no layout, so it has no scrolling.
 Element.prototype.scrollIntoView = () => undefined;
 
@@ -156,7 +153,6 @@ describe('PanelView', () => {
           onRemedy={remedy => scene.remedies.push(remedy)}
           actions={scene.actions}
           onGoTo={({ cellId }) => (cellId === 'cell-7' ? () => scene.visited.push(cellId) : null)}
-          trans={trans}
         />
       )
     );

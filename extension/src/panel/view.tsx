@@ -1,21 +1,21 @@
 /** The side panel: the state of its connection, and the sections. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import type { StreamState } from '../events/event-stream.js';
 import type { PanelViewProps } from './sections.js';
 import { Sections } from './sections.js';
 import { type Message, type Remedy, situationOf } from './situation.js';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
+import { trans } from '../text/trans.js';
 
 export type { PanelViewProps } from './sections.js';
 
 export function PanelView(props: PanelViewProps): JSX.Element {
-  const { state, onRemedy, trans } = props;
+  const { state, onRemedy } = props;
   const { current, stream, telemetry, paused } = state;
   useChanges(state, false, 0);
   useChanges(telemetry, paused);
   useSeconds(stream?.kind === 'waiting' && !paused);
-  const situation = situationOf({ current, stream, telemetry, now: Date.now() }, trans);
+  const situation = situationOf({ current, stream, telemetry, now: Date.now() });
   return (
     <div className="jp-TPULabPanel-content">
       {current.kind === 'none' ? null : (
@@ -29,12 +29,10 @@ export function PanelView(props: PanelViewProps): JSX.Element {
               <span className="jp-TPULabPanel-kernel jp-TPULab-quiet">{current.kernelName}</span>
             )}
           </span>
-          {current.kind === 'bridge' ? <Link kind={stream?.kind ?? null} trans={trans} /> : null}
+          {current.kind === 'bridge' ? <Link kind={stream?.kind ?? null} /> : null}
         </p>
       )}
-      {situation.message ? (
-        <MessageView message={situation.message} onRemedy={onRemedy} trans={trans} />
-      ) : null}
+      {situation.message ? <MessageView message={situation.message} onRemedy={onRemedy} /> : null}
       <Sections
         key={telemetry?.kernelId ?? ''}
         {...props}
@@ -45,13 +43,7 @@ export function PanelView(props: PanelViewProps): JSX.Element {
 }
 
 /** Whether the shown data is current. */
-function Link({
-  kind,
-  trans
-}: {
-  readonly kind: StreamState['kind'] | null;
-  readonly trans: TranslationBundle;
-}): JSX.Element {
+function Link({ kind }: { readonly kind: StreamState['kind'] | null }): JSX.Element {
   return (
     <span className={`jp-TPULabPanel-link jp-mod-${kind ?? 'waiting'}`}>
       {kind === 'live' ? trans.__('Live') : trans.__('Reconnecting')}
@@ -62,10 +54,9 @@ function Link({
 interface MessageViewProps {
   readonly message: Message;
   readonly onRemedy: (remedy: Remedy) => void;
-  readonly trans: TranslationBundle;
 }
 
-function MessageView({ message: { text, remedy }, onRemedy, trans }: MessageViewProps): JSX.Element {
+function MessageView({ message: { text, remedy }, onRemedy }: MessageViewProps): JSX.Element {
   return (
     <div className="jp-TPULabMessage">
       <p>{text}</p>

@@ -1,7 +1,7 @@
 /** The texts of a report, for its tables in the panel and for its Markdown. No DOM. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type CheckReport, durationText, type Fit, fitOf, sizeText, threeFigures } from '@tpulab/protocol';
 import { fitText } from '../remotes/dialog/fit.js';
+import { trans } from '../text/trans.js';
 
 export type CheckedMachine = CheckReport['machines'][number];
 export type CheckedProgram = CheckReport['programs'][number];
@@ -9,7 +9,7 @@ type Total = CheckReport['totals'][string];
 
 const GIB = 2 ** 30;
 
-export function verdict(report: CheckReport, trans: TranslationBundle): string {
+export function verdict(report: CheckReport): string {
   const sentence = (fit: Fit, text: (names: string) => string): string => {
     const names = report.machines.map(({ name }) => name).filter(name => fitOf(report, name) === fit);
     return names.length === 0 ? '' : text(names.join(', '));
@@ -25,10 +25,12 @@ export function verdict(report: CheckReport, trans: TranslationBundle): string {
 }
 
 /** Rows below the programs, for each machine. The epoch and the largest batch appear only if the check was asked for them. */
-export function sumsOf(
-  { machines, programs, totals, prices }: CheckReport,
-  trans: TranslationBundle
-): (readonly [title: string, texts: readonly (string | null)[]])[] {
+export function sumsOf({
+  machines,
+  programs,
+  totals,
+  prices
+}: CheckReport): (readonly [title: string, texts: readonly (string | null)[]])[] {
   const row = (title: string, text: (total: Total, machine: CheckedMachine) => string | null) =>
     [
       title,
@@ -64,17 +66,17 @@ export function sumsOf(
 }
 
 /** For a pull request or a wiki: the verdict, the table, the findings and the lines of the layouts. */
-export function markdownOf(notebook: string, report: CheckReport, trans: TranslationBundle): string {
+export function markdownOf(notebook: string, report: CheckReport): string {
   const { machines, programs, findings, totals, prices } = report;
   const needs = programs.map(program => [
     `\`${programName(program)}\` ${placeText(program.place)}`,
     ...machines.map(machine => {
       const fit = fitOf({ programs: [program] }, machine.name);
       const need = program.results[machine.name]?.need ?? null;
-      return [need === null ? '' : gibText(need, machine), fitText(fit, trans)].join(' ').trim();
+      return [need === null ? '' : gibText(need, machine), fitText(fit)].join(' ').trim();
     })
   ]);
-  const sums = sumsOf(report, trans).map(([title, texts]) => [title, ...texts.map(text => text ?? '–')]);
+  const sums = sumsOf(report).map(([title, texts]) => [title, ...texts.map(text => text ?? '–')]);
   const head = [trans.__('GiB per chip'), ...machines.map(({ name }) => name)];
   const rule = head.map((_, column) => (column === 0 ? '---' : '---:'));
   const line = (cells: readonly string[]): string =>
@@ -84,7 +86,7 @@ export function markdownOf(notebook: string, report: CheckReport, trans: Transla
     return code.length === 0 ? [] : ['', trans.__('Layout for %1:', name), '', '```python', ...code, '```'];
   });
   return [
-    `**${notebook}**: ${verdict(report, trans)}`,
+    `**${notebook}**: ${verdict(report)}`,
     '',
     ...[head, rule, ...needs, ...sums].map(line),
     '',

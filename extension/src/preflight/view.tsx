@@ -1,5 +1,4 @@
 /** "Pre-flight": whether the programs of a notebook fit the chips, and what to change. The chips are columns. Loaded when it is opened. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type CodeLocation,
   fitOf,
@@ -29,6 +28,7 @@ import {
   sumsOf,
   verdict
 } from './report-text.js';
+import { trans } from '../text/trans.js';
 
 /** Machine types that are offered; others are typed. */
 const COMMON_MACHINES = ['v4-8', 'v5e-1', 'v5e-8', 'v5p-8', 'v6e-1', 'v6e-8', '7x-8'];
@@ -38,11 +38,10 @@ interface PreflightViewProps {
   readonly preflight: Preflight;
   /** Null where the code cannot be shown. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
-  readonly trans: TranslationBundle;
 }
 
 export default function PreflightView(props: PreflightViewProps): JSX.Element {
-  const { preflight, trans } = props;
+  const { preflight } = props;
   useChanges(preflight, false, 0);
   useEffect(() => {
     const refresh = (): void => void preflight.refresh();
@@ -82,7 +81,7 @@ export default function PreflightView(props: PreflightViewProps): JSX.Element {
 
 type StateProps = PreflightViewProps & { readonly check: NotebookCheck };
 
-function Begin({ preflight, check, trans }: StateProps): JSX.Element {
+function Begin({ preflight, check }: StateProps): JSX.Element {
   const { compiler, machines, last } = check;
   const isElsewhere = compiler.state === 'unsupported';
   const [on, setOn] = useState(machines[0] ?? '');
@@ -173,7 +172,7 @@ function Begin({ preflight, check, trans }: StateProps): JSX.Element {
   );
 }
 
-function Progress({ preflight, check, trans }: StateProps): JSX.Element {
+function Progress({ preflight, check }: StateProps): JSX.Element {
   useSeconds(true);
   const { detail, fraction, startedAt } = check;
   return (
@@ -201,7 +200,7 @@ type ReportProps = PreflightViewProps & {
 };
 
 function Report(props: ReportProps & { readonly isRunning: boolean }): JSX.Element {
-  const { last, isRunning, preflight, trans } = props;
+  const { last, isRunning, preflight } = props;
   const { report, isCurrent } = last;
   const [isWide, setWide] = useState(false);
   const [exportProblem, setExportProblem] = useState<string | null>(null);
@@ -218,12 +217,12 @@ function Report(props: ReportProps & { readonly isRunning: boolean }): JSX.Eleme
   };
   const asMarkdown = (): void => {
     const name = preflight.path.split('/').at(-1) ?? '';
-    download(`${preflight.path}.check.md`, markdownOf(name, report, trans), 'text/markdown');
+    download(`${preflight.path}.check.md`, markdownOf(name, report), 'text/markdown');
   };
   return (
     <>
       <div className={`jp-TPULab${card}`}>
-        <p role="status">{verdict(report, trans)}</p>
+        <p role="status">{verdict(report)}</p>
         {isCurrent || isRunning ? null : (
           <p>{trans.__('The code has changed since this check. Check again.')}</p>
         )}
@@ -247,7 +246,7 @@ function Report(props: ReportProps & { readonly isRunning: boolean }): JSX.Eleme
 }
 
 function Wide({ onClose, ...props }: ReportProps & { readonly onClose: () => void }): JSX.Element {
-  const { preflight, trans, onGoTo } = props;
+  const { preflight, onGoTo } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   const close = (): void => dialog.current?.close();
@@ -281,7 +280,7 @@ function Wide({ onClose, ...props }: ReportProps & { readonly onClose: () => voi
 }
 
 function Figures(props: ReportProps): JSX.Element {
-  const { last, trans, isWide = false } = props;
+  const { last, isWide = false } = props;
   const { machines, totals, jax, libtpu, compiled } = last.report;
   return (
     <>
@@ -293,7 +292,6 @@ function Figures(props: ReportProps): JSX.Element {
           machine={machine}
           found={totals[machine.name]?.proposals}
           isWide={isWide}
-          trans={trans}
         />
       ))}
       {compiled === null ? null : (
@@ -318,7 +316,7 @@ function Figures(props: ReportProps): JSX.Element {
 }
 
 /** The date of the price list, and the prices of the checked chips. */
-function Prices({ last, preflight, trans }: ReportProps): JSX.Element {
+function Prices({ last, preflight }: ReportProps): JSX.Element {
   const { prices, machines } = last.report;
   const [isOpen, setOpen] = useState(false);
   const kinds = [...new Set(machines.map(({ kind }) => kind))];
@@ -380,9 +378,9 @@ function Prices({ last, preflight, trans }: ReportProps): JSX.Element {
 }
 
 function Table(props: ReportProps): JSX.Element {
-  const { last, trans, isWide = false } = props;
+  const { last, isWide = false } = props;
   const { machines, programs } = last.report;
-  const sums = sumsOf(last.report, trans);
+  const sums = sumsOf(last.report);
   return (
     <div
       className="jp-TPULabTable-scroll jp-TPULabPreflight-table"
@@ -414,11 +412,7 @@ function Table(props: ReportProps): JSX.Element {
                 <Place {...props} place={program.place} />
               </th>
               {machines.map(machine => (
-                <Need
-                  key={machine.name}
-                  result={program.results[machine.name]}
-                  {...{ machine, isWide, trans }}
-                />
+                <Need key={machine.name} result={program.results[machine.name]} {...{ machine, isWide }} />
               ))}
             </tr>
           ))}
@@ -440,19 +434,18 @@ interface NeedProps {
   readonly result: CheckedProgram['results'][string] | undefined;
   readonly machine: CheckedMachine;
   readonly isWide: boolean;
-  readonly trans: TranslationBundle;
 }
 
-function Need({ result, machine, isWide, trans }: NeedProps): JSX.Element {
+function Need({ result, machine, isWide }: NeedProps): JSX.Element {
   const fit = result === undefined || result.fits === 'refused' ? 'unknown' : result.fits;
   const need = result?.need ?? null;
   const seconds = result && trans.__('compiled in %1 s', result.compileSeconds.toFixed(1));
   const share = need === null ? 0 : Math.min(1, need / machine.usableBytes);
   const free = need === null ? 0 : machine.usableBytes - need;
   return (
-    <td title={[fitText(fit, trans), result?.note, seconds].filter(Boolean).join(' · ')}>
+    <td title={[fitText(fit), result?.note, seconds].filter(Boolean).join(' · ')}>
       <FitMark fit={fit}>
-        <span className={isWide ? '' : 'jp-TPULab-unseen'}>{fitText(fit, trans)} </span>
+        <span className={isWide ? '' : 'jp-TPULab-unseen'}>{fitText(fit)} </span>
         {need === null ? null : gibText(need, machine)}
       </FitMark>
       {isWide && need !== null ? (
@@ -471,7 +464,7 @@ function Need({ result, machine, isWide, trans }: NeedProps): JSX.Element {
 }
 
 function Findings(props: ReportProps): JSX.Element {
-  const { last, trans } = props;
+  const { last } = props;
   const { findings } = last.report;
   const level = {
     error: ['no', trans.__('Error')],
@@ -500,11 +493,10 @@ interface ProposalsProps {
   readonly machine: CheckedMachine;
   readonly found: StoredCheck['report']['totals'][string]['proposals'];
   readonly isWide: boolean;
-  readonly trans: TranslationBundle;
 }
 
 /** The best layout, its figures, and its lines to copy. */
-function Proposals({ machine, found, isWide, trans }: ProposalsProps): JSX.Element | null {
+function Proposals({ machine, found, isWide }: ProposalsProps): JSX.Element | null {
   const best = found?.rows.find(({ fits, equal }) => fits && equal !== false);
   if (!found || !best) {
     return found?.reason ? <p>{`${machine.name}: ${found.reason}`}</p> : null;
@@ -522,11 +514,11 @@ function Proposals({ machine, found, isWide, trans }: ProposalsProps): JSX.Eleme
           .filter(Boolean)
           .join(', ')}
       </p>
-      {isWide ? <Layouts {...{ machine, rows: found.rows, trans }} /> : null}
+      {isWide ? <Layouts {...{ machine, rows: found.rows }} /> : null}
       {found.code.length === 0 ? null : (
         <>
           <pre>{found.code.join('\n')}</pre>
-          <CopyButton text={found.code.join('\n')} trans={trans} />
+          <CopyButton text={found.code.join('\n')} />
         </>
       )}
     </section>
@@ -536,11 +528,10 @@ function Proposals({ machine, found, isWide, trans }: ProposalsProps): JSX.Eleme
 interface LayoutsProps {
   readonly machine: CheckedMachine;
   readonly rows: NonNullable<ProposalsProps['found']>['rows'];
-  readonly trans: TranslationBundle;
 }
 
 /** All compiled layouts, the best first. */
-function Layouts({ machine, rows, trans }: LayoutsProps): JSX.Element {
+function Layouts({ machine, rows }: LayoutsProps): JSX.Element {
   const heads = [
     trans.__('Layout'),
     trans.__('Batch'),
@@ -583,7 +574,7 @@ function Layouts({ machine, rows, trans }: LayoutsProps): JSX.Element {
 type PlaceOf = CheckedProgram['place'];
 
 /** A link if the open notebook contains the cell. */
-function Place({ place, last, onGoTo, trans }: ReportProps & { readonly place: PlaceOf }): JSX.Element {
+function Place({ place, last, onGoTo }: ReportProps & { readonly place: PlaceOf }): JSX.Element {
   const { cell, line } = place;
   const cellId = cell === null ? null : (last.cellIds[cell - 1] ?? null);
   const go =

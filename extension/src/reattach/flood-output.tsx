@@ -5,10 +5,10 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { type IRenderMime, MimeModel, RenderedText } from '@jupyterlab/rendermime';
 import { ServerConnection } from '@jupyterlab/services';
-import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { Panel, Widget } from '@lumino/widgets';
 import { countText, FLOOD_MIME, type FloodNote, sizeText } from '@tpulab/protocol';
 import { kernelRoute } from './outputs-api.js';
+import { trans } from '../text/trans.js';
 
 const TEXT = 'application/vnd.jupyter.stdout';
 /** Colour codes, and the characters of links that JupyterLab detects: each contains one of these. */
@@ -62,12 +62,10 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
   ) {
     super();
     this.addClass('jp-TPULabFlood');
-    this.trans = (options.translator ?? nullTranslator).load('jupyterlab_tpulab');
     const bar = document.createElement('div');
     bar.className = 'jp-TPULabFlood-bar';
     this.words.setAttribute('role', 'status');
     bar.append(this.words, this.problem);
-    const { trans } = this;
     this.button(bar, trans.__('Open all'), async note => {
       window.open(await this.whole(note), '_blank');
     });
@@ -86,7 +84,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const note = model.data[FLOOD_MIME] as unknown as FloodNote;
     this.note = note;
-    this.words.textContent = floodText(note, this.trans);
+    this.words.textContent = floodText(note);
     this.interrupt.hidden = !note.isRunning;
     this.toggleClass('jp-mod-running', note.isRunning);
     const { node } = this.text;
@@ -144,7 +142,6 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
 
   private async request(kernelId: string, route: string, init: RequestInit = {}): Promise<Response> {
     const settings = this.settingsOf(kernelId);
-    const { trans } = this;
     if (settings === null) {
       throw new Error(
         trans.__('The kernel of this output is not there. "tpulab outputs" prints what is stored.')
@@ -154,8 +151,6 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
     if (!answer.ok) throw await ServerConnection.ResponseError.create(answer);
     return answer;
   }
-
-  private readonly trans: TranslationBundle;
   private readonly words = document.createElement('span');
   private readonly problem = document.createElement('span');
   private readonly interrupt: HTMLButtonElement;
@@ -165,7 +160,7 @@ class FloodOutput extends Panel implements IRenderMime.IRenderer {
 }
 
 /** `1,204,331 lines, 240 MB so far. The beginning and the last lines are shown.` */
-function floodText({ lines, bytes, leftOut, isRunning }: FloodNote, trans: TranslationBundle): string {
+function floodText({ lines, bytes, leftOut, isRunning }: FloodNote): string {
   const size = `${trans.__('%1 lines', countText(lines))}, ${sizeText(bytes)}`;
   const images =
     leftOut > 0 ? ` ${trans.__('%1 more images and tables are not shown.', countText(leftOut))}` : '';

@@ -6,7 +6,6 @@ import type { IChangedArgs } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import type { IBridgeEvents } from '../events/tokens.js';
@@ -24,6 +23,7 @@ import { SavedMark } from './saved-mark.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
 import { ALL_TRUSTED, type ITrust, RequestedHere } from './trust.js';
+import { trans } from '../text/trans.js';
 
 /** Maximum number of attempts of a page opened while the bridge is unreachable, one each time the connection is back. */
 const MAX_ATTEMPTS = 5;
@@ -43,7 +43,6 @@ interface IShownUnplaced {
 export interface IFollowParts {
   readonly backends: IBridgeBackends;
   readonly events: IBridgeEvents | null;
-  readonly trans: TranslationBundle;
   readonly actions: IKernelEndParts['actions'];
   /** Asks the user whether to trust the whole notebook. */
   readonly trust: (panel: NotebookPanel) => Promise<unknown>;
@@ -63,8 +62,8 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
   const { sessionContext } = panel;
   const closed = new AbortController();
   const mark = new SavedMark(panel.context);
-  const notice = new NoticePlace(panel.contentHeader, parts.trans);
-  const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
+  const notice = new NoticePlace(panel.contentHeader);
+  const trustNotice = new NoticePlace(panel.contentHeader);
   const showEnd = followKernelEnd(panel, parts);
   let abort = new AbortController();
   /** The kernel's own data is more complete than the stored copy. */
@@ -170,7 +169,6 @@ function showFilled(
   { filled, unfinished, unplaced, last }: IFilled,
   parts: IFollowParts
 ): void {
-  const { trans } = parts;
   if (last !== null) {
     const command = `tpulab outputs --machine ${remote} ${last.kernelId}`;
     const many = trans._n(
@@ -180,7 +178,7 @@ function showFilled(
       remote,
       momentText(last.at, Date.now())
     );
-    notice.show({ text: `${many}${unfinishedText(unfinished.length, filled.length, trans)}`, actions: [] });
+    notice.show({ text: `${many}${unfinishedText(unfinished.length, filled.length)}`, actions: [] });
     report(panel, { unplaced, command }, parts);
   } else if (unplaced.length > 0) {
     report(panel, { unplaced, command: `tpulab outputs --machine ${remote} KERNEL` }, parts);
@@ -192,7 +190,7 @@ function showUntrusted(
   panel: NotebookPanel,
   notice: NoticePlace,
   untrusted: readonly string[],
-  { trans, trust }: IFollowParts
+  { trust }: IFollowParts
 ): void {
   if (untrusted.length === 0) return;
   notice.show({
@@ -216,7 +214,7 @@ function showUntrusted(
   });
 }
 
-function unfinishedText(count: number, all: number, trans: TranslationBundle): string {
+function unfinishedText(count: number, all: number): string {
   if (count === 0) return '';
   const text =
     all === 1
@@ -309,7 +307,7 @@ function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): 
   });
 }
 
-function report(panel: NotebookPanel, shown: IShownUnplaced, { showUnplaced, trans }: IFollowParts): void {
+function report(panel: NotebookPanel, shown: IShownUnplaced, { showUnplaced }: IFollowParts): void {
   const { unplaced } = shown;
   if (unplaced.length === 0) return;
   const document = panel.context.localPath;

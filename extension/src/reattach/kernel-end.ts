@@ -1,13 +1,13 @@
 /** Reports above a notebook how its kernel has ended if the bridge restarted it automatically, and how far its training was. */
 import type { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type DevicesHistory, sizeText } from '@tpulab/protocol';
 import { requestBridge } from '../backends/bridge-request.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
 import type { Run } from '../events/run.js';
 import type { IBridgeEvents } from '../events/tokens.js';
 import { type INoticeAction, NoticePlace } from '../ui/notebook-notice.js';
+import { trans } from '../text/trans.js';
 
 /** Period before the end of a killed kernel in which its RAM is looked up. */
 const RAM_PERIOD_MS = 60_000;
@@ -21,15 +21,14 @@ interface KernelModel {
 export interface IKernelEndParts {
   readonly backends: Pick<IBridgeBackends, 'backendOf'>;
   readonly events: Pick<IBridgeEvents, 'telemetryOf'> | null;
-  readonly trans: TranslationBundle;
   /** Null for a read-only page. */
   readonly actions: Pick<typeof NotebookActions, 'run' | 'runAllAbove'> | null;
 }
 
 /** @returns a function that reports a kernel's end while no page was open, if it is known */
 export function followKernelEnd(panel: NotebookPanel, parts: IKernelEndParts): () => Promise<void> {
-  const { backends, events, trans } = parts;
-  const notice = new NoticePlace(panel.contentHeader, trans);
+  const { backends, events } = parts;
+  const notice = new NoticePlace(panel.contentHeader);
   const settingsOf = (id: string | undefined): ServerConnection.ISettings | null =>
     id === undefined ? null : (backends.backendOf(id)?.serverSettings ?? null);
   const { sessionContext } = panel;
@@ -54,7 +53,7 @@ export function followKernelEnd(panel: NotebookPanel, parts: IKernelEndParts): (
     const text = [
       end === null ? trans.__('The kernel ended.') : trans.__('The kernel ended: %1.', end),
       ram === null ? [] : trans.__('RAM in use reached %1 in its last minute.', sizeText(ram)),
-      cutOff === null ? [] : reached(cutOff, trans),
+      cutOff === null ? [] : reached(cutOff),
       trans.__('It was restarted. Outputs are kept, variables are lost.')
     ];
     notice.show({ text: text.flat().join(' '), actions: cutOff === null ? [] : again(panel, cutOff, parts) });
@@ -69,7 +68,7 @@ function checkpointOf({ bands }: Run): number | null {
   return bands.findLast(({ kind, failed }) => kind === 'checkpoint' && !failed)?.step ?? null;
 }
 
-function reached(run: Run, trans: TranslationBundle): string {
+function reached(run: Run): string {
   const { name, steps, totalSteps } = run;
   if (steps.length === 0) return trans.__('The run "%1" had no steps yet.', name);
   const step = countText(steps.index(steps.length - 1));
@@ -86,7 +85,7 @@ function reached(run: Run, trans: TranslationBundle): string {
 }
 
 /** Runs the cells up to and including the training, which then loads its newest checkpoint itself. */
-function again(panel: NotebookPanel, run: Run, { actions, trans }: IKernelEndParts): INoticeAction[] {
+function again(panel: NotebookPanel, run: Run, { actions }: IKernelEndParts): INoticeAction[] {
   const { content, sessionContext } = panel;
   const indexOf = (): number => content.widgets.findIndex(({ model }) => model.id === run.location?.cellId);
   if (actions === null || checkpointOf(run) === null || indexOf() < 0) return [];

@@ -3,7 +3,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { MainAreaWidget, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
 import { floodFactory, printedTextFactory } from './flood-output.js';
@@ -16,6 +16,7 @@ import { OutputArea, OutputAreaModel } from '@jupyterlab/outputarea';
 import { Panel, Widget } from '@lumino/widgets';
 import type { IUnplaced } from './reattachment.js';
 import { hasScriptable } from './trust.js';
+import { trans, translateWith } from '../text/trans.js';
 
 export const reattachPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:reattach',
@@ -31,14 +32,13 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
     rendermime: IRenderMimeRegistry | null,
     translator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     keepCharactersWhole();
     rendermime?.addFactory(printedTextFactory);
     rendermime?.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
     const parts: IFollowParts = {
       backends,
       events,
-      trans,
       actions: NotebookActions,
       trust: ({ content }) => NotebookActions.trust(content),
       showUnplaced: (panel, message, shown) =>
@@ -50,7 +50,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
               callback: () => {
                 const { rendermime } = panel.content;
                 const document = panel.context.localPath;
-                const content = new UnplacedOutputs({ ...shown, document, rendermime, trans });
+                const content = new UnplacedOutputs({ ...shown, document, rendermime });
                 const widget = new MainAreaWidget({ content });
                 widget.title.label = trans.__('Output without a cell');
                 widget.title.closable = true;
@@ -66,7 +66,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
       if (!followed.has(panel.context)) {
         followed.add(panel.context);
         saveWellFormed(panel);
-        offerCopies(panel, trans, () => void app.commands.execute('docmanager:save-as'));
+        offerCopies(panel, () => void app.commands.execute('docmanager:save-as'));
         followNotebook(panel, parts);
       }
     });
@@ -77,9 +77,9 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
  * A notice above a notebook that JupyterLab could not save: the reason, and a way to save its content. JupyterLab's own Download has
  * the file on disk, and its own dialog offers no other action.
  */
-function offerCopies(panel: NotebookPanel, trans: TranslationBundle, saveAs: () => void): void {
+function offerCopies(panel: NotebookPanel, saveAs: () => void): void {
   const { context } = panel;
-  const notice = new NoticePlace(panel.contentHeader, trans);
+  const notice = new NoticePlace(panel.contentHeader);
   let isSaving = false;
   let why = '';
   const dialogs = context as { readonly _handleError?: (error: Error, title: string) => Promise<void> };
@@ -117,11 +117,10 @@ interface IUnplacedOptions {
   /** The terminal command that shows them. */
   readonly command: string;
   readonly rendermime: IRenderMimeRegistry;
-  readonly trans: TranslationBundle;
 }
 
 class UnplacedOutputs extends Panel {
-  constructor({ unplaced, document, command, rendermime, trans }: IUnplacedOptions) {
+  constructor({ unplaced, document, command, rendermime }: IUnplacedOptions) {
     super();
     this.addClass('jp-TPULabUnplaced');
     this.addWidget(
@@ -147,14 +146,14 @@ class UnplacedOutputs extends Panel {
       const model = new OutputAreaModel({ values, trusted: isTrusted });
       const area = new OutputArea({ model, rendermime });
       area.disposed.connect(() => model.dispose());
-      if (!isTrusted && hasScriptable(execution)) this.addWidget(untrustedNotice(model, trans));
+      if (!isTrusted && hasScriptable(execution)) this.addWidget(untrustedNotice(model));
       this.addWidget(area);
     }
   }
 }
 
 /** Reports that an output is shown without its scripts, until the button is pressed. */
-function untrustedNotice(model: OutputAreaModel, trans: TranslationBundle): Widget {
+function untrustedNotice(model: OutputAreaModel): Widget {
   const note = text('p', trans.__('Not requested from this computer, so shown without scripts.'));
   const button = document.createElement('button');
   button.type = 'button';

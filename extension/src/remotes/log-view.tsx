@@ -1,18 +1,17 @@
 /** The event log of a remote, loaded on request. */
 import { type JSX, useEffect, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteLogPage } from '@tpulab/protocol';
 import type { RemoteActions } from './actions.js';
+import { trans } from '../text/trans.js';
 
 const INTERVAL_MS = 2_000;
 
 interface ILogProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
-  readonly trans: TranslationBundle;
 }
 
-export function LogView({ remote, actions, trans }: ILogProps): JSX.Element {
+export function LogView({ remote, actions }: ILogProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const [lines, setLines] = useState<RemoteLogPage['lines'] | null>(null);
   const { name } = remote;

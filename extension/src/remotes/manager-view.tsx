@@ -1,6 +1,5 @@
 /** All remotes with their possible actions. */
 import { type JSX, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type Remote, sizeText } from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { RemoteActions } from './actions.js';
@@ -13,10 +12,10 @@ import { progressOf } from './dialog/stage-rows.js';
 import { StagesView } from './dialog/stages-view.js';
 import { LogView } from './log-view.js';
 import { Button } from '../ui/button.js';
+import { trans } from '../text/trans.js';
 
 interface IManagerProps {
   readonly actions: RemoteActions;
-  readonly trans: TranslationBundle;
   readonly onAdd: () => void;
   /** Shows the dialog of this remote. */
   readonly onShow: (name: string) => void;
@@ -25,7 +24,7 @@ interface IManagerProps {
   readonly initial: string | null;
 }
 
-export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: IManagerProps): JSX.Element {
+export function ManagerView({ actions, onAdd, onShow, onSync, initial }: IManagerProps): JSX.Element {
   useChanges(actions.remotes, false);
   useChanges(actions, false, 0);
   const { all } = actions.remotes;
@@ -39,7 +38,7 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
           {trans.__('Connect to a TPU…')}
         </Button>
       </div>
-      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} />}
       {all.length === 0 ? (
         <p className="jp-TPULab-quiet">
           {trans.__(
@@ -51,12 +50,12 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
         {all.map(remote => (
           <li key={remote.name} className="jp-TPULabRemotes-item">
             <RemoteRow
-              {...{ remote, actions, trans, onSync }}
+              {...{ remote, actions, onSync }}
               isOpen={opened === remote.name}
               onToggle={() => setOpened(opened === remote.name ? null : remote.name)}
             />
             {opened === remote.name ? (
-              <Details {...{ remote, actions, trans }} onAnswer={() => onShow(remote.name)} />
+              <Details {...{ remote, actions }} onAnswer={() => onShow(remote.name)} />
             ) : null}
           </li>
         ))}
@@ -68,15 +67,14 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
 interface IRowProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
-  readonly trans: TranslationBundle;
   readonly isOpen: boolean;
   readonly onToggle: () => void;
   readonly onSync: (name: string) => void;
 }
 
-function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowProps): JSX.Element {
+function RemoteRow({ remote, actions, isOpen, onToggle, onSync }: IRowProps): JSX.Element {
   const { name, state } = remote;
-  const { label } = stateText(remote, Date.now(), trans);
+  const { label } = stateText(remote, Date.now());
   const [isAsking, setAsking] = useState(false);
   const button = (text: string, action: () => void): JSX.Element => (
     <Button onClick={action} aria-label={`${text}: ${name}`}>
@@ -95,7 +93,7 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
         <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {name}
       </button>
       <span className={`jp-TPULabRemote-state jp-TPULabState-word jp-mod-${state}`}>{label}</span>
-      <span className="jp-TPULab-quiet jp-TPULab-number">{figuresText(remote, trans)}</span>
+      <span className="jp-TPULab-quiet jp-TPULab-number">{figuresText(remote)}</span>
       <span className="jp-TPULabRemote-buttons">
         {state === 'connected' ? button(trans.__('Copy folder…'), () => onSync(name)) : null}
         {state === 'reconnecting' || state === 'queued'
@@ -120,12 +118,11 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
 interface IDetailsProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
-  readonly trans: TranslationBundle;
   /** Shows the dialog, where questions are answered. */
   readonly onAnswer: () => void;
 }
 
-function Details({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Element {
+function Details({ remote, actions, onAnswer }: IDetailsProps): JSX.Element {
   const { mirror, notice } = remote;
   return (
     <div className="jp-TPULabRemotes-details">
@@ -141,16 +138,16 @@ function Details({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Eleme
           {mirror.putAside ? `, ${trans.__('%1 archived', mirror.putAside)}` : ''}
         </dd>
       </dl>
-      {notice === null ? null : <NoticeText {...{ remote, notice, trans }} />}
-      <ProgressView {...{ remote, actions, trans, onAnswer }} />
+      {notice === null ? null : <NoticeText {...{ remote, notice }} />}
+      <ProgressView {...{ remote, actions, onAnswer }} />
     </div>
   );
 }
 
 /** A remote in the tab with all of them: its state, remedies for an error, its stages, and its log. */
-function ProgressView({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Element {
+function ProgressView({ remote, actions, onAnswer }: IDetailsProps): JSX.Element {
   useSeconds(remote.state === 'reconnecting' || remote.state === 'queued');
-  const { label, detail } = stateText(remote, Date.now(), trans);
+  const { label, detail } = stateText(remote, Date.now());
   return (
     <div className="jp-TPULabRemote-progress">
       <p role="status" className={`jp-TPULabRemote-state jp-mod-${remote.state}`}>
@@ -162,12 +159,12 @@ function ProgressView({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.
         </Button>
       )}
       {remote.error === null ? null : (
-        <ErrorCard message={remote.error.message} command={remote.error.command} trans={trans}>
-          <Remedies {...{ remote, actions, trans }} />
+        <ErrorCard message={remote.error.message} command={remote.error.command}>
+          <Remedies {...{ remote, actions }} />
         </ErrorCard>
       )}
-      <StagesView rows={progressOf(remote, trans).rows} {...{ remote, actions, trans }} />
-      <LogView remote={remote} actions={actions} trans={trans} />
+      <StagesView rows={progressOf(remote).rows} {...{ remote, actions }} />
+      <LogView remote={remote} actions={actions} />
     </div>
   );
 }

@@ -1,18 +1,17 @@
 /** The cloud's announcement for a remote: the remaining time, and the possible actions. */
 import { type JSX, useEffect, useRef } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText, type Remote, type RemoteNotice } from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { Remotes } from '../backends/remotes-model.js';
 import { Button } from '../ui/button.js';
+import { trans } from '../text/trans.js';
 
 interface INoticeProps {
   readonly remote: Remote;
   readonly notice: RemoteNotice;
-  readonly trans: TranslationBundle;
 }
 
-export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element {
+export function NoticeText({ remote, notice }: INoticeProps): JSX.Element {
   const left = notice.deadline === null ? null : notice.deadline - Date.now();
   const when =
     left === null
@@ -43,7 +42,6 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
 
 interface IBannerProps {
   readonly remotes: Remotes;
-  readonly trans: TranslationBundle;
   readonly onShow: (name: string) => void;
   readonly onCheckpoint: (name: string) => void;
   /** Called with the height that the banner needs, in pixels, whenever it changes. */
@@ -51,13 +49,7 @@ interface IBannerProps {
 }
 
 /** Draws nothing while no remote has a notice. */
-export function NoticeBanner({
-  remotes,
-  trans,
-  onShow,
-  onCheckpoint,
-  onHeight
-}: IBannerProps): JSX.Element | null {
+export function NoticeBanner({ remotes, onShow, onCheckpoint, onHeight }: IBannerProps): JSX.Element | null {
   useChanges(remotes, false, 0);
   const banner = useRef<HTMLDivElement>(null);
   const announced = remotes.all.filter(({ notice, state }) => notice !== null && state !== 'preempted');
@@ -75,7 +67,7 @@ export function NoticeBanner({
     <div ref={banner} role="alert" className="jp-TPULabBanner">
       {announced.map(remote => (
         <div key={remote.name} className="jp-TPULabBanner-row">
-          {remote.notice === null ? null : <NoticeText {...{ remote, trans }} notice={remote.notice} />}
+          {remote.notice === null ? null : <NoticeText {...{ remote }} notice={remote.notice} />}
           <Button kind="primary" onClick={() => onCheckpoint(remote.name)}>
             {trans.__('Take a checkpoint')}
           </Button>

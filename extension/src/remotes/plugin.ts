@@ -8,7 +8,7 @@ import type { ICodeCellModel } from '@jupyterlab/cells';
 import { PathExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { DisposableSet } from '@lumino/disposable';
@@ -35,6 +35,7 @@ import { RemoteStatus } from './status-model.js';
 import { RemoteItem } from './status-view.js';
 import { showSyncDialog } from './sync-dialog.js';
 import { waitForSpec } from './open-notebook.js';
+import { trans, translateWith } from '../text/trans.js';
 
 const PLUGIN_ID = '@tpulab/labextension:remotes';
 
@@ -70,11 +71,11 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     notebooks: INotebookTracker | null,
     translator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     const actions = new RemoteActions(backends.remotes);
     const folder = (): string => files?.model.path ?? '';
-    const page = connectPage({ app, backends, notebooks, folder, trans });
-    addCommands(app, { actions, page, restorer, folder, trans });
+    const page = connectPage({ app, backends, notebooks, folder });
+    addCommands(app, { actions, page, restorer, folder });
     app.commands.addCommand(CommandIDs.documentation, {
       label: trans.__('TPULab Documentation'),
       caption: trans.__('Open the documentation of TPULab in a new tab'),
@@ -85,7 +86,7 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
         if (settings !== null) window.open(new URL('docs/', settings.baseUrl), '_blank', 'noopener');
       }
     });
-    if (notebooks) watchMissingFiles(notebooks, page, trans);
+    if (notebooks) watchMissingFiles(notebooks, page);
     const category = trans.__('TPULab');
     for (const command of [
       CommandIDs.connect,
@@ -97,13 +98,13 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     }
     if (launcher) {
       launcher.add({ command: CommandIDs.connect, category, categoryRank: CATEGORY_RANK, rank: 100 });
-      addCards(launcher, actions.remotes, category, trans);
+      addCards(launcher, actions.remotes, category);
     }
     const showRemote = (name: string): void => void app.commands.execute(CommandIDs.manage, { name });
-    addBanner(app, backends, trans, showRemote);
+    addBanner(app, backends, showRemote);
     if (statusBar) {
       const model = new RemoteStatus(backends.remotes, currentKernel);
-      addStatus(statusBar, settings, model, trans, showRemote);
+      addStatus(statusBar, settings, model, showRemote);
     }
   }
 };
@@ -114,10 +115,9 @@ interface ICommandParts {
   readonly restorer: ILayoutRestorer | null;
   /** The current folder of the file browser. */
   readonly folder: () => string;
-  readonly trans: TranslationBundle;
 }
 
-function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, trans }: ICommandParts): void {
+function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder }: ICommandParts): void {
   const { commands } = app;
   const tracker = new WidgetTracker<MainAreaWidget>({ namespace: 'tpulab-remotes' });
   commands.addCommand(CommandIDs.connect, {
@@ -125,7 +125,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     caption: trans.__('Run notebooks on a TPU VM or on any other machine, over ssh'),
     icon: connectIcon,
     describedBy: NAME_ARGUMENT(trans.__('Machine to show progress for')),
-    execute: args => showConnectDialog({ actions, page, trans, name: nameIn(args) })
+    execute: args => showConnectDialog({ actions, page, name: nameIn(args) })
   });
   commands.addCommand(CommandIDs.open, {
     label: args => textIn(args, 'label') ?? trans.__('Open a Machine'),
@@ -168,7 +168,6 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     execute: args =>
       showSyncDialog({
         remotes: actions.remotes,
-        trans,
         name: nameIn(args),
         folder: textIn(args, 'folder') ?? folder()
       })
@@ -184,7 +183,6 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
       const content = ReactWidget.create(
         createElement(ManagerView, {
           actions,
-          trans,
           initial: nameIn(args),
           onAdd: () => void commands.execute(CommandIDs.connect),
           onShow: name => void commands.execute(CommandIDs.connect, { name }),
@@ -206,11 +204,11 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
 }
 
 /** Cards show the state of a remote, so they are rebuilt when it changes. */
-function addCards(launcher: ILauncher, remotes: Remotes, category: string, trans: TranslationBundle): void {
+function addCards(launcher: ILauncher, remotes: Remotes, category: string): void {
   let cards = new DisposableSet();
   let shown = '';
   const update = (): void => {
-    const wanted = remoteCards(remotes.all, Date.now(), trans);
+    const wanted = remoteCards(remotes.all, Date.now());
     if (JSON.stringify(wanted) === shown) return;
     shown = JSON.stringify(wanted);
     cards.dispose();
@@ -231,7 +229,7 @@ function addCards(launcher: ILauncher, remotes: Remotes, category: string, trans
 }
 
 /** A cell on a remote that does not find a file gets the action that copies it there. */
-function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, trans: TranslationBundle): void {
+function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage): void {
   const places = new WeakMap<object, { readonly place: NoticePlace; readonly cell: string }>();
   NotebookActions.executed.connect((_, { notebook, cell }) => {
     const panel = notebooks.find(({ content }) => content === notebook);
@@ -245,7 +243,7 @@ function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, tran
       if (shownHere?.cell === cell.model.id) shownHere.place.clear();
       return;
     }
-    const place = shownHere?.place ?? new NoticePlace(panel.contentHeader, trans);
+    const place = shownHere?.place ?? new NoticePlace(panel.contentHeader);
     places.set(panel, { place, cell: cell.model.id });
     place.show({
       text: trans.__('%1 was not found on %2. Kernels there see only files of that machine.', path, name),
@@ -259,12 +257,7 @@ function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, tran
   });
 }
 
-function addBanner(
-  app: JupyterFrontEnd,
-  { remotes }: IBridgeBackends,
-  trans: TranslationBundle,
-  onShow: (name: string) => void
-): void {
+function addBanner(app: JupyterFrontEnd, { remotes }: IBridgeBackends, onShow: (name: string) => void): void {
   let banner: Widget | null = null;
   const update = (): void => {
     const isWanted = remotes.all.some(({ notice, state }) => notice !== null && state !== 'preempted');
@@ -278,7 +271,7 @@ function addBanner(
           banner.parent?.fit();
         }
       };
-      const props = { remotes, trans, onShow, onCheckpoint, onHeight };
+      const props = { remotes, onShow, onCheckpoint, onHeight };
       banner = ReactWidget.create(createElement(NoticeBanner, props));
       banner.id = 'tpulab-notices';
       app.shell.add(banner, 'header', { rank: 0 });
@@ -295,14 +288,13 @@ function addStatus(
   statusBar: IStatusBar,
   settings: ISettingRegistry | null,
   model: RemoteStatus,
-  trans: TranslationBundle,
   onShow: (name: string) => void
 ): void {
   const shown = { isWanted: true };
   const shownChanged = new Signal<typeof shown, void>(shown);
   model.changed.connect(() => shownChanged.emit());
   statusBar.registerStatusItem(PLUGIN_ID, {
-    item: ReactWidget.create(createElement(RemoteItem, { model, trans, onShow: ({ name }) => onShow(name) })),
+    item: ReactWidget.create(createElement(RemoteItem, { model, onShow: ({ name }) => onShow(name) })),
     align: 'left',
     rank: 4.5,
     isActive: () => shown.isWanted && model.shown !== null,
@@ -342,10 +334,9 @@ interface IConnectPageParts {
   readonly notebooks: INotebookTracker | null;
   /** Folder of the file browser. */
   readonly folder: () => string;
-  readonly trans: TranslationBundle;
 }
 
-function connectPage({ app, backends, notebooks, folder, trans }: IConnectPageParts): IConnectPage {
+function connectPage({ app, backends, notebooks, folder }: IConnectPageParts): IConnectPage {
   const { commands, serviceManager, shell } = app;
   const shown = (): INotebookTracker['currentWidget'] => {
     const current = notebooks?.currentWidget ?? null;

@@ -1,7 +1,7 @@
 /** The name of a remote's state, and the sentence with its meaning and remedy. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countdownText, type Remote, type RemoteState, secondsText } from '@tpulab/protocol';
 import { acceleratorName } from '../backends/remote-names.js';
+import { trans } from '../text/trans.js';
 
 interface IStateText {
   readonly label: string;
@@ -30,7 +30,7 @@ export function toneOf(state: RemoteState): Tone {
   }
 }
 
-export function stateText(remote: Remote, now: number, trans: TranslationBundle): IStateText {
+export function stateText(remote: Remote, now: number): IStateText {
   switch (remote.state) {
     case 'connected':
       return { label: trans.__('connected'), detail: trans.__('Its kernels can be used.') };
@@ -47,7 +47,7 @@ export function stateText(remote: Remote, now: number, trans: TranslationBundle)
         detail: trans.__('The connection was lost. Its kernels keep running, and their output is kept.')
       };
     case 'queued':
-      return { label: trans.__('waiting for the cloud'), detail: queueSentence(remote, now, trans) };
+      return { label: trans.__('waiting for the cloud'), detail: queueSentence(remote, now) };
     case 'waiting':
       return { label: trans.__('needs an answer'), detail: trans.__('ssh has a question.') };
     case 'failed':
@@ -67,7 +67,7 @@ export function stateText(remote: Remote, now: number, trans: TranslationBundle)
   }
 }
 
-function queueSentence({ name, queue }: Remote, now: number, trans: TranslationBundle): string {
+function queueSentence({ name, queue }: Remote, now: number): string {
   const continues = trans.__('It is connected as soon as it is ready.');
   if (!queue) return continues;
   const { state, since } = queue;
@@ -85,7 +85,7 @@ function currentStage({ stages }: Remote): string {
 }
 
 /** Figures beside the name: `v5e-8 · 23 ms`. */
-export function figuresText(remote: Remote, trans: TranslationBundle): string {
+export function figuresText(remote: Remote): string {
   const parts: string[] = [];
   const accelerator = acceleratorName(remote);
   if (accelerator !== null) parts.push(accelerator);
@@ -117,18 +117,14 @@ interface IRemoteCard {
 const CARDS = 4;
 
 /** Connected or connecting remotes first, then recent ones. */
-export function remoteCards(
-  remotes: readonly Remote[],
-  now: number,
-  trans: TranslationBundle
-): IRemoteCard[] {
+export function remoteCards(remotes: readonly Remote[], now: number): IRemoteCard[] {
   const isAway = ({ state }: Remote): number => (state === 'disconnected' || state === 'preempted' ? 1 : 0);
   return [...remotes]
     .sort((a, b) => isAway(a) - isAway(b) || (b.lastConnectedAt ?? 0) - (a.lastConnectedAt ?? 0))
     .slice(0, CARDS)
     .map(remote => ({
       name: remote.name,
-      label: trans.__('%1 (%2)', remote.name, cardState(remote, now, trans)),
+      label: trans.__('%1 (%2)', remote.name, cardState(remote, now)),
       caption:
         remote.state === 'connected'
           ? trans.__('Open a notebook on %1', remote.name)
@@ -137,6 +133,6 @@ export function remoteCards(
 }
 
 /** The state on a card, without a countdown, which would change the card every second. */
-function cardState(remote: Remote, now: number, trans: TranslationBundle): string {
-  return remote.state === 'reconnecting' ? trans.__('reconnecting') : stateText(remote, now, trans).label;
+function cardState(remote: Remote, now: number): string {
+  return remote.state === 'reconnecting' ? trans.__('reconnecting') : stateText(remote, now).label;
 }

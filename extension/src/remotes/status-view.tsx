@@ -1,6 +1,5 @@
 /** One item of the status bar: the remote of the current kernel, or else a remote that needs attention. */
 import type { JSX } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { RemoteStatus } from './status-model.js';
@@ -8,17 +7,16 @@ import { figuresText, stateText } from './state-text.js';
 
 interface IRemoteItemProps {
   readonly model: RemoteStatus;
-  readonly trans: TranslationBundle;
   readonly onShow: (remote: Remote) => void;
 }
 
-export function RemoteItem({ model, trans, onShow }: IRemoteItemProps): JSX.Element | null {
+export function RemoteItem({ model, onShow }: IRemoteItemProps): JSX.Element | null {
   useChanges(model, false);
   const { shown } = model;
   useSeconds(shown?.state === 'reconnecting');
   if (!shown) return null;
-  const { label, detail } = stateText(shown, Date.now(), trans);
-  const figures = figuresText(shown, trans);
+  const { label, detail } = stateText(shown, Date.now());
+  const figures = figuresText(shown);
   const text = shown.state === 'connected' ? figures || label : label;
   return (
     <button

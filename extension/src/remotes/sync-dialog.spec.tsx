@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import type { SyncPlan } from '@tpulab/protocol';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it, vi } from 'vitest';
@@ -30,8 +29,7 @@ const PLAN: SyncPlan = {
 
 function shown(plan: SyncPlan): HTMLElement {
   const host = document.createElement('div');
-  const trans = nullTranslator.load('jupyterlab_tpulab');
-  host.innerHTML = renderToStaticMarkup(<PlanView plan={plan} name="vm" trans={trans} />);
+  host.innerHTML = renderToStaticMarkup(<PlanView plan={plan} name="vm" />);
   return host;
 }
 

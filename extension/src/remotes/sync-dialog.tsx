@@ -1,6 +1,5 @@
 /** The dialog "Copy Folder…": choice, preview, and progress. Closing it stops nothing. */
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import {
   sizeText,
@@ -16,10 +15,10 @@ import { FormDialog } from './form-dialog.js';
 import type { Remotes } from '../backends/remotes-model.js';
 import { folderUnder, SyncFolders } from '../backends/sync-folders.js';
 import { Button } from '../ui/button.js';
+import { trans } from '../text/trans.js';
 
 interface ISyncOptions {
   readonly remotes: Remotes;
-  readonly trans: TranslationBundle;
   readonly name: string | null;
   /** Folder of the file browser, as Lab names it. */
   readonly folder: string;
@@ -51,7 +50,7 @@ interface IBodyProps extends ISyncOptions {
 const FORM_ID = 'jp-TPULabSync-form';
 
 function SyncBody(props: IBodyProps): JSX.Element {
-  const { remotes, trans, names, name: initial, folder: initialFolder, onClose } = props;
+  const { remotes, names, name: initial, folder: initialFolder, onClose } = props;
   const [name, setName] = useState(initial);
   const memory = new SyncFolders(pageStorage());
   const known = memory.get(initial);
@@ -149,11 +148,10 @@ function SyncBody(props: IBodyProps): JSX.Element {
       screen="sync"
       title={trans.__('Copy a folder to or from a machine')}
       onClose={onClose}
-      trans={trans}
       buttons={buttons}
     >
       <form id={FORM_ID} className="jp-TPULabSync" onSubmit={event => void preview(event)}>
-        {problem === null ? null : <ErrorCard message={problem} trans={trans} />}
+        {problem === null ? null : <ErrorCard message={problem} />}
         <label className="jp-TPULabField">
           {trans.__('Remote')}
           <select value={name} onChange={event => edited(setName)(event.target.value)}>
@@ -189,13 +187,8 @@ function SyncBody(props: IBodyProps): JSX.Element {
             <option value="from-remote">{trans.__('from the VM')}</option>
           </select>
         </label>
-        <Patterns label={trans.__('Exclude')} value={exclude} onChange={edited(setExclude)} trans={trans} />
-        <Patterns
-          label={trans.__('Include anyway')}
-          value={include}
-          onChange={edited(setInclude)}
-          trans={trans}
-        />
+        <Patterns label={trans.__('Exclude')} value={exclude} onChange={edited(setExclude)} />
+        <Patterns label={trans.__('Include anyway')} value={include} onChange={edited(setInclude)} />
         <label className="jp-TPULabField jp-mod-check">
           <input
             type="checkbox"
@@ -204,8 +197,8 @@ function SyncBody(props: IBodyProps): JSX.Element {
           />
           {trans.__('Also delete what the other side does not have')}
         </label>
-        {plan === null ? null : <PlanView plan={plan} name={name} trans={trans} />}
-        {status === null ? null : <StatusView status={status} trans={trans} />}
+        {plan === null ? null : <PlanView plan={plan} name={name} />}
+        {status === null ? null : <StatusView status={status} />}
       </form>
     </Frame>
   );
@@ -233,13 +226,8 @@ function Field(props: {
   );
 }
 
-function Patterns(props: {
-  label: string;
-  value: string;
-  onChange: (value: string) => void;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { label, value, onChange, trans } = props;
+function Patterns(props: { label: string; value: string; onChange: (value: string) => void }): JSX.Element {
+  const { label, value, onChange } = props;
   return (
     <label className="jp-TPULabField">
       {label}
@@ -254,12 +242,8 @@ function Patterns(props: {
   );
 }
 
-export function PlanView(props: {
-  readonly plan: SyncPlan;
-  readonly name: string;
-  readonly trans: TranslationBundle;
-}): JSX.Element {
-  const { plan, name, trans } = props;
+export function PlanView(props: { readonly plan: SyncPlan; readonly name: string }): JSX.Element {
+  const { plan, name } = props;
   const { changes, files, newer, deletions, bytes, localFolder, remoteFolder } = plan;
   const names = { send: trans.__('to'), receive: trans.__('from'), delete: trans.__('delete') };
   const hidden = files + deletions - changes.length;
@@ -302,15 +286,13 @@ export function PlanView(props: {
           {hidden > 0 ? <li className="jp-TPULab-quiet">{trans.__('and %1 more', hidden)}</li> : null}
         </ul>
       )}
-      <LeftOutView {...plan} trans={trans} />
+      <LeftOutView {...plan} />
     </section>
   );
 }
 
-function LeftOutView(
-  props: Pick<SyncPlan, 'leftOut' | 'leftOutCount'> & { readonly trans: TranslationBundle }
-): JSX.Element | null {
-  const { leftOut, leftOutCount, trans } = props;
+function LeftOutView(props: Pick<SyncPlan, 'leftOut' | 'leftOutCount'> & {}): JSX.Element | null {
+  const { leftOut, leftOutCount } = props;
   return leftOutCount === 0 ? null : (
     <details>
       <summary>{trans._n('%1 is not copied', '%1 are not copied', leftOutCount)}</summary>
@@ -328,9 +310,9 @@ function LeftOutView(
   );
 }
 
-function StatusView({ status, trans }: { status: SyncStatus; trans: TranslationBundle }): JSX.Element {
+function StatusView({ status }: { status: SyncStatus }): JSX.Element {
   const { state, files, totalFiles, bytes, totalBytes, error } = status;
-  if (error !== null) return <ErrorCard message={error.message} trans={trans} />;
+  if (error !== null) return <ErrorCard message={error.message} />;
   const words = {
     idle: '',
     failed: '',
@@ -357,7 +339,7 @@ function StatusView({ status, trans }: { status: SyncStatus; trans: TranslationB
           />
         ) : null}
       </p>
-      <LeftOutView {...status} trans={trans} />
+      <LeftOutView {...status} />
     </>
   );
 }

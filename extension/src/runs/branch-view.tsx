@@ -1,8 +1,8 @@
 /** Begins the next run at a checkpoint of this one, with one value changed. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { checkpointSteps, countText, type Hyperparameter, type HyperValue } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import { HyperView } from './hyper-view.js';
+import { trans } from '../text/trans.js';
 
 export interface BranchRequest {
   readonly step: number;
@@ -15,10 +15,9 @@ interface BranchViewProps {
   readonly hyperparameters: readonly Hyperparameter[];
   /** The result, or the reason of a failure, as a sentence. */
   readonly onBranch: (request: BranchRequest) => Promise<string>;
-  readonly trans: TranslationBundle;
 }
 
-export function BranchView({ run, hyperparameters, onBranch, trans }: BranchViewProps): JSX.Element | null {
+export function BranchView({ run, hyperparameters, onBranch }: BranchViewProps): JSX.Element | null {
   const steps = checkpointSteps(run).reverse();
   const [step, setStep] = useState<number | null>(null);
   const [name, setName] = useState('');
@@ -82,7 +81,6 @@ export function BranchView({ run, hyperparameters, onBranch, trans }: BranchView
           failure={null}
           disabled={false}
           onSet={setValue}
-          trans={trans}
         />
       ) : null}
       <p role="status">{answer}</p>

@@ -1,7 +1,7 @@
 /** Shows notices of runs in the page, and as the browser's own notifications while the user is in another tab or program. */
 import type { Notification } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RunNotice } from './notices.js';
+import { trans } from '../text/trans.js';
 
 /** The page's own notifications. */
 type PageNotices = Pick<typeof Notification, 'emit'>;
@@ -25,7 +25,7 @@ function showInBrowser(text: string): void {
 }
 
 /** Asks the user, on a click. */
-export async function allowInBrowser(page: PageNotices, trans: TranslationBundle): Promise<void> {
+export async function allowInBrowser(page: PageNotices): Promise<void> {
   const isAllowed = 'Notification' in window && (await window.Notification.requestPermission()) === 'granted';
   const text = isAllowed
     ? trans.__('The browser notifies you when a run ends or raises an alert and this page is hidden.')

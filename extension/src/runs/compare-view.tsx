@@ -1,5 +1,4 @@
 /** Why one run is slower than another: a sentence, a bar of spans for each, and the programs and settings that differ. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type CodeLocation,
   compareRuns,
@@ -14,6 +13,7 @@ import {
 import type { JSX } from 'react';
 import { spanName } from '../steps/span-names.js';
 import { valueText } from '../text/value.js';
+import { trans } from '../text/trans.js';
 
 interface LetteredRun {
   readonly letter: string;
@@ -24,14 +24,13 @@ interface CompareViewProps {
   readonly runs: readonly [LetteredRun, LetteredRun];
   /** Null where the cell is in no open notebook. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
-  readonly trans: TranslationBundle;
 }
 
-export function CompareView({ runs, onGoTo, trans }: CompareViewProps): JSX.Element {
+export function CompareView({ runs, onGoTo }: CompareViewProps): JSX.Element {
   const [one, other] = runs;
   const found = compareRuns(one.run, other.run);
   const [a, b] = found.a === one.run ? [one, other] : [other, one];
-  const { text, detail, location } = sentence(found, a.letter, b.letter, trans);
+  const { text, detail, location } = sentence(found, a.letter, b.letter);
   const go = location && onGoTo(location);
   const isSlower = found.verdict === 'slower' || found.verdict === 'recompiles';
   return (
@@ -46,12 +45,12 @@ export function CompareView({ runs, onGoTo, trans }: CompareViewProps): JSX.Elem
         {detail === '' ? null : <p className="jp-TPULab-quiet">{detail}</p>}
         {go ? (
           <button type="button" className="jp-TPULab-button jp-mod-primary" onClick={go}>
-            {trans.__('Go to %1', placeText(location, trans))}
+            {trans.__('Go to %1', placeText(location))}
           </button>
         ) : null}
       </div>
-      {found.meansOfA && found.meansOfB ? <Bars found={found} a={a} b={b} trans={trans} /> : null}
-      <Programs found={found} a={a} b={b} trans={trans} />
+      {found.meansOfA && found.meansOfB ? <Bars found={found} a={a} b={b} /> : null}
+      <Programs found={found} a={a} b={b} />
       {found.differing.length > 0 ? (
         <>
           <h4>{trans.__('Settings that differ')}</h4>
@@ -79,7 +78,7 @@ interface Sentence {
 }
 
 /** The known facts, without speculation. */
-export function sentence(found: RunComparison, a: string, b: string, trans: TranslationBundle): Sentence {
+export function sentence(found: RunComparison, a: string, b: string): Sentence {
   const { meansOfA, meansOfB, grew, changed, same, added } = found;
   const nowhere = { detail: '', location: null };
   if (found.verdict === 'other-machine') {
@@ -101,7 +100,7 @@ export function sentence(found: RunComparison, a: string, b: string, trans: Tran
         '%1 compiles again and again: %2 times in %3 steps, %4 each.',
         ...[b, countText(programs.length), countText(found.b.steps), durationText(eachMs)]
       ),
-      detail: last ? compiledText(last, trans) : '',
+      detail: last ? compiledText(last) : '',
       location: last?.location ?? null
     };
   }
@@ -132,7 +131,7 @@ export function sentence(found: RunComparison, a: string, b: string, trans: Tran
   return {
     text: [
       trans.__('%1 takes %2 more per step.', b, durationText(moreMs)),
-      ...largest.map(({ span, ms }) => grewText(span, ms, trans))
+      ...largest.map(({ span, ms }) => grewText(span, ms))
     ].join(' '),
     detail: [
       ...why,
@@ -142,7 +141,7 @@ export function sentence(found: RunComparison, a: string, b: string, trans: Tran
   };
 }
 
-function grewText(span: RunSpan, ms: number, trans: TranslationBundle): string {
+function grewText(span: RunSpan, ms: number): string {
   const more = durationText(ms);
   switch (span) {
     case 'device':
@@ -160,10 +159,9 @@ interface PartProps {
   readonly found: RunComparison;
   readonly a: LetteredRun;
   readonly b: LetteredRun;
-  readonly trans: TranslationBundle;
 }
 
-function Bars({ found: { from, to, meansOfA, meansOfB, grew }, a, b, trans }: PartProps): JSX.Element | null {
+function Bars({ found: { from, to, meansOfA, meansOfB, grew }, a, b }: PartProps): JSX.Element | null {
   if (!meansOfA || !meansOfB) {
     return null;
   }
@@ -216,8 +214,7 @@ function Bars({ found: { from, to, meansOfA, meansOfB, grew }, a, b, trans }: Pa
           {RUN_SPANS.map(span => (
             <tr key={span} className={grew[0]?.span === span && grew[0].ms > 0 ? 'jp-mod-grew' : undefined}>
               <th scope="row">
-                <span className={`jp-TPULabLegend-key jp-mod-${span}`} aria-hidden="true" />{' '}
-                {spanName(span, trans)}
+                <span className={`jp-TPULabLegend-key jp-mod-${span}`} aria-hidden="true" /> {spanName(span)}
               </th>
               {rows.map(({ letter, means }) => (
                 <td key={letter}>{durationText(means.spans[span])}</td>
@@ -238,7 +235,7 @@ function Bars({ found: { from, to, meansOfA, meansOfB, grew }, a, b, trans }: Pa
   );
 }
 
-function Programs({ found: { changed, same, added }, a, b, trans }: PartProps): JSX.Element | null {
+function Programs({ found: { changed, same, added }, a, b }: PartProps): JSX.Element | null {
   return (
     <>
       {changed.length > 0 ? (
@@ -261,7 +258,7 @@ function Programs({ found: { changed, same, added }, a, b, trans }: PartProps): 
               {changed.map(pair => (
                 <tr key={pair.function}>
                   <th scope="row">
-                    <code>{pair.function}</code> {placeText(pair.b.location, trans)}
+                    <code>{pair.function}</code> {placeText(pair.b.location)}
                   </th>
                   <td>{pair.a.fingerprint}</td>
                   <td>{pair.b.fingerprint}</td>
@@ -279,8 +276,7 @@ function Programs({ found: { changed, same, added }, a, b, trans }: PartProps): 
           <ul className="jp-TPULabCompare-compiled">
             {added.slice(0, 5).map((program, at) => (
               <li key={at}>
-                {compiledText(program, trans)}{' '}
-                <span className="jp-TPULab-quiet">{placeText(program.location, trans)}</span>
+                {compiledText(program)} <span className="jp-TPULab-quiet">{placeText(program.location)}</span>
               </li>
             ))}
           </ul>
@@ -290,10 +286,7 @@ function Programs({ found: { changed, same, added }, a, b, trans }: PartProps): 
   );
 }
 
-export function compiledText(
-  { function: name, step, ms, reason }: RunProgram,
-  trans: TranslationBundle
-): string {
+export function compiledText({ function: name, step, ms, reason }: RunProgram): string {
   const from =
     reason.before === null || reason.after === null
       ? ''
@@ -302,7 +295,7 @@ export function compiledText(
 }
 
 /** For example `cell [3], line 6`; empty where unknown. */
-export function placeText(location: CodeLocation | null, trans: TranslationBundle): string {
+export function placeText(location: CodeLocation | null): string {
   if (location === null) {
     return '';
   }

@@ -1,5 +1,4 @@
 /** The head of a run: its state, its progress, its main metric, and the buttons that steer it. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ControlAction, countText, secondsText } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { Run } from '../events/run.js';
@@ -12,6 +11,7 @@ import { useSeconds } from '../ui/use-changes.js';
 import { Glyph, isGlyph } from '../ui/glyph.js';
 import { metricNames } from './metric-data.js';
 import type { ControlModel } from './model.js';
+import { trans } from '../text/trans.js';
 
 interface HeadViewProps {
   readonly run: Run;
@@ -23,11 +23,10 @@ interface HeadViewProps {
   /** Metrics whose charts are open. */
   readonly opened: readonly string[];
   readonly onToggle: (metric: string) => void;
-  readonly trans: TranslationBundle;
 }
 
 export function HeadView(props: HeadViewProps): JSX.Element {
-  const { run, window, control, trans } = props;
+  const { run, window, control } = props;
   const summary = summarize(run.steps, window);
   const [main] = metricNames(run.series.keys());
   const series = main === undefined ? undefined : run.series.get(main);
@@ -35,14 +34,14 @@ export function HeadView(props: HeadViewProps): JSX.Element {
     <div className="jp-TPULabHead">
       <div className="jp-TPULabHead-title">
         <span className={`jp-TPULabRun-state jp-mod-${run.control?.state ?? run.state}`}>
-          {stateText(run, trans)}
+          {stateText(run)}
         </span>
         <RunName {...props} />
         <span className="jp-TPULab-number jp-TPULab-quiet" title={trans.__('Since the run began')}>
           <Elapsed run={run} />
         </span>
       </div>
-      {summary ? <ProgressLine run={run} summary={summary} trans={trans} /> : null}
+      {summary ? <ProgressLine run={run} summary={summary} /> : null}
       {main !== undefined && series ? (
         <div className="jp-TPULabHead-metric">
           <div>
@@ -52,7 +51,7 @@ export function HeadView(props: HeadViewProps): JSX.Element {
             >
               {metricText(series.last)}
             </strong>
-            <div className="jp-TPULab-quiet">{bestText(main, series.values, trans)}</div>
+            <div className="jp-TPULab-quiet">{bestText(main, series.values)}</div>
           </div>
           <button
             type="button"
@@ -66,14 +65,14 @@ export function HeadView(props: HeadViewProps): JSX.Element {
           </button>
         </div>
       ) : null}
-      <Buttons run={run} control={control} trans={trans} />
-      <NotFinite run={run} control={control} trans={trans} />
+      <Buttons run={run} control={control} />
+      <NotFinite run={run} control={control} />
     </div>
   );
 }
 
 /** A name for a single run; a choice for several. */
-function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
+function RunName({ run, runs, onSelect }: HeadViewProps): JSX.Element {
   if (runs.length < 2) {
     return <strong className="jp-TPULabHead-name">{run.name}</strong>;
   }
@@ -93,7 +92,7 @@ function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
       >
         {[...runs].reverse().map(other => (
           <option key={other.id} value={other.id}>
-            {`${other.name} · ${stateText(other, trans)}`}
+            {`${other.name} · ${stateText(other)}`}
           </option>
         ))}
       </select>
@@ -114,7 +113,7 @@ function Elapsed({ run }: { readonly run: Run }): JSX.Element | null {
 /** Metrics to minimize, by name; for all others the best value is the highest. */
 const MINIMIZED = /loss|err|perplex|ppl|nll|mae|mse|wer|cer|fid|entropy|time/i;
 
-function bestText(name: string, values: ArrayLike<number>, trans: TranslationBundle): string {
+function bestText(name: string, values: ArrayLike<number>): string {
   const isLow = MINIMIZED.test(name);
   let best = isLow ? Infinity : -Infinity;
   for (let at = 0; at < values.length; at += 1) {
@@ -133,10 +132,9 @@ const NOT_SHOWN: readonly ControlAction[] = ['set', 'branch', 'free', 'memory', 
 interface PartProps {
   readonly run: Run;
   readonly control: ControlModel | null;
-  readonly trans: TranslationBundle;
 }
 
-function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
+function Buttons({ run, control }: PartProps): JSX.Element | null {
   const buttons = buttonsOf(run);
   if (buttons.length === 0) {
     return run.state === 'running' ? (
@@ -149,7 +147,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
       <div className="jp-TPULabHead-buttons" role="group" aria-label={trans.__('Run controls')}>
         {buttons.map(({ action, name, enabled }) => {
           const pending = control?.pendingOf(action, name) ?? null;
-          const full = name ?? actionText(action, trans);
+          const full = name ?? actionText(action);
           return (
             <button
               key={`${action} ${name ?? ''}`}
@@ -172,7 +170,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
       </div>
       {failures.map(({ action, name, text }) => (
         <p key={`${action} ${name ?? ''}`} className="jp-TPULab-failure" role="alert">
-          {`${name ?? actionText(action, trans)}: ${text}`}
+          {`${name ?? actionText(action)}: ${text}`}
         </p>
       ))}
     </>
@@ -180,7 +178,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
 }
 
 /** A metric that is NaN or infinite: since when, its previous value, and whether a checkpoint is older than that. */
-function NotFinite({ run, control, trans }: PartProps): JSX.Element | null {
+function NotFinite({ run, control }: PartProps): JSX.Element | null {
   const [ignored, setIgnored] = useState<readonly string[]>([]);
   const bad = [...run.series].flatMap(([name, series]) =>
     series.nonFiniteSince === null || ignored.includes(`${run.id} ${name}`)
@@ -197,7 +195,7 @@ function NotFinite({ run, control, trans }: PartProps): JSX.Element | null {
               {trans.__('%1 is %2 since step %3', name, metricText(series.last), countText(since))}
             </strong>
           </p>
-          <p>{beforeText(run, series, since, trans)}</p>
+          <p>{beforeText(run, series, since)}</p>
           <div className="jp-TPULab-buttons">
             {pause && control ? (
               <button
@@ -226,8 +224,7 @@ function NotFinite({ run, control, trans }: PartProps): JSX.Element | null {
 function beforeText(
   run: Run,
   { values, steps }: { readonly values: ArrayLike<number>; readonly steps: ArrayLike<number> },
-  since: number,
-  trans: TranslationBundle
+  since: number
 ): string {
   let at = values.length - 1;
   while (at >= 0 && !Number.isFinite(values[at])) {

@@ -1,5 +1,4 @@
 /** The input that suits a hyperparameter: slider and number, switch, choice or text; with the requested and the present value. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Hyperparameter, HyperValue } from '@tpulab/protocol';
 import {
   type ChangeEvent,
@@ -13,6 +12,7 @@ import { valueText } from '../text/value.js';
 import { Glyph } from '../ui/glyph.js';
 import { useUniqueId } from '../ui/use-unique-id.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
+import { trans } from '../text/trans.js';
 
 interface HyperViewProps {
   readonly parameter: Hyperparameter;
@@ -22,11 +22,10 @@ interface HyperViewProps {
   readonly failure: string | null;
   readonly disabled: boolean;
   readonly onSet: (value: HyperValue) => void;
-  readonly trans: TranslationBundle;
 }
 
 export function HyperView(props: HyperViewProps): JSX.Element {
-  const { parameter, pending, failure, onSet, disabled, trans } = props;
+  const { parameter, pending, failure, onSet, disabled } = props;
   const id = useUniqueId();
   const { name, value, initial, description, recompiles } = parameter;
   const isChanged = value !== initial;
@@ -114,7 +113,7 @@ function Input(props: InputProps): JSX.Element {
 }
 
 /** A slider sends on release, not while it moves: each value is a command in the run's log. */
-function NumberInput({ parameter, pending, disabled, onSet, id, trans }: InputProps): JSX.Element {
+function NumberInput({ parameter, pending, disabled, onSet, id }: InputProps): JSX.Element {
   const value = Number(pending ?? parameter.value);
   const bounds = sliderBounds(parameter);
   const [place, setPlace] = useState<number | null>(null);
@@ -155,7 +154,6 @@ function NumberInput({ parameter, pending, disabled, onSet, id, trans }: InputPr
         value={shown}
         disabled={disabled}
         onSet={onSet}
-        trans={trans}
       />
     </div>
   );
@@ -168,12 +166,11 @@ interface NumberFieldProps {
   readonly value: number;
   readonly disabled: boolean;
   readonly onSet: (value: number) => void;
-  readonly trans: TranslationBundle;
 }
 
 /** An invalid value is marked and not sent. */
 function NumberField(props: NumberFieldProps): JSX.Element {
-  const { id, label, parameter, value, disabled, onSet, trans } = props;
+  const { id, label, parameter, value, disabled, onSet } = props;
   const parse = (text: string): number | null => parseNumber(text, parameter);
   const [typed, input] = useDraft(value, valueText(value), parse, onSet);
   return (
@@ -185,7 +182,7 @@ function NumberField(props: NumberFieldProps): JSX.Element {
       disabled={disabled}
       aria-label={id === undefined ? trans.__('%1, exactly', label) : undefined}
       aria-invalid={typed === null}
-      title={typed === null ? boundsText(parameter, trans) : undefined}
+      title={typed === null ? boundsText(parameter) : undefined}
       {...input}
     />
   );
@@ -227,7 +224,7 @@ function useDraft<T extends HyperValue>(
   return [typed, input];
 }
 
-function boundsText({ kind, min, max }: Hyperparameter, trans: TranslationBundle): string {
+function boundsText({ kind, min, max }: Hyperparameter): string {
   const what = kind === 'integer' ? trans.__('a whole number') : trans.__('a number');
   if (min !== null && max !== null) {
     return trans.__('%1 from %2 to %3', what, valueText(min), valueText(max));

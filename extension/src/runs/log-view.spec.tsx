@@ -1,12 +1,9 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import type { BandMessage, ControlMessage } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { T0 } from '../events/samples.spec-data.js';
 import { reactPlace } from '../testing/react-place.js';
 import { LogView } from './log-view.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 
 function command(id: string, fields: Partial<ControlMessage>): ControlMessage {
   const none = { name: null, value: null, before: null, reason: null, durationMs: null };
@@ -25,7 +22,7 @@ const BAND: BandMessage = {
 describe('the log of a run', () => {
   const place = reactPlace();
   const lines = (commands: ControlMessage[], over: boolean): string[] => {
-    place.show(<LogView run={{ bands: [BAND], commands, file: null, over }} trans={trans} />);
+    place.show(<LogView run={{ bands: [BAND], commands, file: null, over }} />);
     return [...place.host.querySelectorAll('.jp-TPULabLog-lines li')].map(({ textContent }) => textContent);
   };
 

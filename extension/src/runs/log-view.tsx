@@ -1,9 +1,9 @@
 /** The requests to a run and their results, newest first. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ControlMessage, countText, durationText } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { Run } from '../events/run.js';
 import { bandName, commandText } from '../steps/step-marks.js';
+import { trans } from '../text/trans.js';
 
 /** The entries of a log, for a live run and a stored run alike. */
 export interface LoggedRun {
@@ -17,7 +17,6 @@ export interface LoggedRun {
 
 interface LogViewProps {
   readonly run: LoggedRun;
-  readonly trans: TranslationBundle;
 }
 
 const LINES_SHOWN = 6;
@@ -30,9 +29,9 @@ interface LogLine {
   readonly failed: boolean;
 }
 
-export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
+export function LogView({ run }: LogViewProps): JSX.Element | null {
   const [all, setAll] = useState(false);
-  const lines = linesOf(run, trans);
+  const lines = linesOf(run);
   if (lines.length === 0) {
     return null;
   }
@@ -63,12 +62,12 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
 }
 
 /** Work that was not requested by hand is in the log too: it took time from the steps. */
-export function linesOf(run: LoggedRun, trans: TranslationBundle): LogLine[] {
+export function linesOf(run: LoggedRun): LogLine[] {
   const commands = run.commands.map((command): LogLine => ({
     key: command.id,
     time: command.time,
     step: command.step,
-    text: `${commandText(command, trans)} · ${phaseText(command, run, trans)}`,
+    text: `${commandText(command)} · ${phaseText(command, run)}`,
     failed: command.phase === 'failed' || command.phase === 'refused' || command.phase === 'expired'
   }));
   const requestedSteps = new Set(run.commands.map(({ action, step }) => `${action} ${step ?? ''}`));
@@ -80,17 +79,13 @@ export function linesOf(run: LoggedRun, trans: TranslationBundle): LogLine[] {
       key: `${kind} ${startTime}`,
       time: startTime,
       step,
-      text: `${bandName(kind, trans)} · ${failed ? trans.__('failed') : durationText(durationMs)}`,
+      text: `${bandName(kind)} · ${failed ? trans.__('failed') : durationText(durationMs)}`,
       failed
     }));
   return [...commands, ...bands].sort((a, b) => b.time - a.time);
 }
 
-function phaseText(
-  { phase, reason, durationMs }: ControlMessage,
-  { over }: LoggedRun,
-  trans: TranslationBundle
-): string {
+function phaseText({ phase, reason, durationMs }: ControlMessage, { over }: LoggedRun): string {
   const why = reason === null ? '' : `: ${reason}`;
   switch (phase) {
     case 'accepted':

@@ -1,13 +1,10 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import type { MediaMessage } from '@tpulab/protocol';
 import { act } from 'react';
 import { describe, expect, it, vi } from 'vitest';
 import { T0 } from '../events/samples.spec-data.js';
 import { reactPlace } from '../testing/react-place.js';
 import { MediaView } from './media-view.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 
 function medium(id: number, name: string, mime = 'image/png'): MediaMessage {
   return { type: 'media', time: T0, run: 'r1', id, step: id * 10, name, mime };
@@ -22,7 +19,7 @@ describe('logged pictures, sound and text', () => {
       const found = media.find(one => one.id === id);
       return found && !lost.includes(id) ? { ...found, data: `DATA${id}` } : null;
     };
-    place.show(<MediaView media={media} onLoad={onLoad} trans={trans} />);
+    place.show(<MediaView media={media} onLoad={onLoad} />);
     await act(async () => Promise.resolve());
     return loaded;
   };

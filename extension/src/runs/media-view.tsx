@@ -1,27 +1,26 @@
 /** Pictures, sound and text that a run has logged: of each name the newest, and earlier ones by a slider over their steps. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type MediaMessage } from '@tpulab/protocol';
 import { type JSX, useEffect, useRef, useState } from 'react';
+import { trans } from '../text/trans.js';
 
 export interface MediaViewProps {
   /** Without data; oldest first. */
   readonly media: readonly MediaMessage[];
   /** Null where it is not stored. */
   readonly onLoad: (id: number) => Promise<MediaMessage | null>;
-  readonly trans: TranslationBundle;
 }
 
-export function MediaView({ media, onLoad, trans }: MediaViewProps): JSX.Element {
+export function MediaView({ media, onLoad }: MediaViewProps): JSX.Element {
   return (
     <div className="jp-TPULabMedia">
       {[...new Set(media.map(({ name }) => name))].map(name => (
-        <MediaOfName key={name} media={media.filter(one => one.name === name)} {...{ onLoad, trans }} />
+        <MediaOfName key={name} media={media.filter(one => one.name === name)} {...{ onLoad }} />
       ))}
     </div>
   );
 }
 
-function MediaOfName({ media, onLoad, trans }: MediaViewProps): JSX.Element | null {
+function MediaOfName({ media, onLoad }: MediaViewProps): JSX.Element | null {
   const [chosen, setChosen] = useState<number | null>(null);
   const at = chosen ?? media.length - 1;
   const shown = media[at];

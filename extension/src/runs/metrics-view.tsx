@@ -1,5 +1,4 @@
 /** The metrics of a run: each with its shape, and on demand its chart, with other runs when they are compared. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useState } from 'react';
 import { countText, secondsText } from '@tpulab/protocol';
 import { LineView } from '../ui/charts/line-view.js';
@@ -13,6 +12,7 @@ import {
   type MetricPoints,
   type MetricSource
 } from './metric-data.js';
+import { trans } from '../text/trans.js';
 
 interface MetricsViewProps {
   /** The shown run first, then the runs it is compared with. */
@@ -28,7 +28,6 @@ interface MetricsViewProps {
   /** Charts alone, where a table has the figures. */
   readonly hasTiles?: boolean;
   readonly loop: DrawLoop;
-  readonly trans: TranslationBundle;
 }
 
 /** Further ones are shown on demand. */
@@ -53,7 +52,7 @@ interface ChartOptions {
 }
 
 export function MetricsView(props: MetricsViewProps): JSX.Element | null {
-  const { sources, names, version, main, onToggle, trans } = props;
+  const { sources, names, version, main, onToggle } = props;
   const [all, setAll] = useState(false);
   const [options, setOptions] = useState<ChartOptions>({
     ...{ axis: 'step', smoothing: 0, logarithmic: false },
@@ -124,7 +123,6 @@ export function MetricsView(props: MetricsViewProps): JSX.Element | null {
           options={options}
           has={axis => opened.every(name => hasAxis(sources, name, axis))}
           onChange={setOptions}
-          trans={trans}
         />
       ) : null}
     </div>
@@ -161,7 +159,7 @@ interface MetricChartProps extends MetricsViewProps {
 }
 
 function MetricChart(props: MetricChartProps): JSX.Element {
-  const { sources, name, version, loop, options, cursor, onCursor, onRange, trans } = props;
+  const { sources, name, version, loop, options, cursor, onCursor, onRange } = props;
   const axis = hasAxis(sources, name, options.axis) ? options.axis : 'step';
   const { smoothing, logarithmic, range } = options;
   const own = sources[0]?.series(name) ?? null;
@@ -202,10 +200,9 @@ interface OptionsProps {
   readonly options: ChartOptions;
   readonly has: (axis: MetricAxis) => boolean;
   readonly onChange: (options: ChartOptions) => void;
-  readonly trans: TranslationBundle;
 }
 
-function Options({ options, has, onChange, trans }: OptionsProps): JSX.Element {
+function Options({ options, has, onChange }: OptionsProps): JSX.Element {
   const axes: readonly (readonly [MetricAxis, string])[] = [
     ['step', trans.__('steps')],
     ['time', trans.__('wall time')],

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { AdviceMessage, TelemetryMessage } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -12,8 +11,7 @@ class Scene {
   isWatched = false;
   readonly notices = new RunNotices({
     since: T0 + MINUTE,
-    isWatched: () => this.isWatched,
-    trans: nullTranslator.load('jupyterlab_tpulab')
+    isWatched: () => this.isWatched
   });
 
   constructor() {

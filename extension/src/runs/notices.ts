@@ -1,8 +1,8 @@
 /** Notices about runs outside the user's view: alerts, such as a metric that became NaN, and how a run ended. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { ALERTS } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run, RunState } from '../events/run.js';
+import { trans } from '../text/trans.js';
 
 export interface RunNotice {
   readonly kind: 'error' | 'warning' | 'success';
@@ -15,7 +15,6 @@ export interface NoticesOptions {
   readonly since: number;
   /** Whether this kernel's notebook is in the user's view. */
   readonly isWatched: (kernelId: string) => boolean;
-  readonly trans: TranslationBundle;
 }
 
 /** Reports each event once: a metric in any case, an end only for a run outside the user's view. */
@@ -47,7 +46,7 @@ export class RunNotices {
       this._states.set(key, run.state);
       const ends = before === 'running' && run.state !== 'running' && this._isNews(kernel, run.lastMessageAt);
       return ends && isReported(run) && !this._options.isWatched(kernel.kernelId)
-        ? [endingOf(run, run.state, this._options.trans)]
+        ? [endingOf(run, run.state)]
         : [];
     });
   }
@@ -67,7 +66,7 @@ function isReported(run: Run): boolean {
   return run.state !== 'finished' || run.lastMessageAt - run.firstMessageAt >= SHORT_MS;
 }
 
-function endingOf(run: Run, state: RunState, trans: TranslationBundle): RunNotice {
+function endingOf(run: Run, state: RunState): RunNotice {
   const last = run.steps.length > 0 ? run.steps.index(run.steps.length - 1) + 1 : 0;
   const steps = trans._n('%1 step', '%1 steps', last);
   switch (state) {

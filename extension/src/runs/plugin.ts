@@ -1,7 +1,7 @@
 /** Notifications about runs, and the command that requests a checkpoint from running trainings: of one remote, or of all bridges. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { remotePlace } from '../backends/spec-names.js';
 import { IBridgeBackends } from '../backends/tokens.js';
@@ -12,6 +12,7 @@ import { sendCommand } from './control-client.js';
 import { allowInBrowser, showNotices } from './browser-notices.js';
 import { RunNotices } from './notices.js';
 import { type ICheckpointTarget, type ICheckpoints, saveCheckpoints } from './save-checkpoints.js';
+import { trans, translateWith } from '../text/trans.js';
 
 /** Writing a large model takes minutes. */
 const MAX_MS = 20 * 60_000;
@@ -30,8 +31,8 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     translator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
-    notify(app, backends, events, current, trans);
+    translateWith(translator);
+    notify(app, backends, events, current);
     app.commands.addCommand(CommandIDs.checkpoint, {
       label: trans.__('Checkpoint All Running Trainings'),
       caption: trans.__('Ask every running training for a checkpoint at its next step'),
@@ -45,14 +46,14 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
       },
       execute: args => {
         const remote = typeof args['remote'] === 'string' ? args['remote'] : null;
-        return saveAll(targetsOf(app, backends, events, remote), remote, trans);
+        return saveAll(targetsOf(app, backends, events, remote), remote);
       }
     });
     app.commands.addCommand(CommandIDs.allowNotices, {
       label: trans.__('Allow Browser Notifications'),
       caption: trans.__('Notify me of alerts and ends of runs while this page is hidden'),
       describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => allowInBrowser(Notification, trans)
+      execute: () => allowInBrowser(Notification)
     });
     for (const command of [CommandIDs.checkpoint, CommandIDs.allowNotices])
       palette?.addItem({ command, category: trans.__('TPULab') });
@@ -64,16 +65,14 @@ function notify(
   { serviceManager }: JupyterFrontEnd,
   backends: IBridgeBackends,
   events: IBridgeEvents,
-  current: ICurrentKernel | null,
-  trans: TranslationBundle
+  current: ICurrentKernel | null
 ): void {
   const notices = new RunNotices({
     since: Date.now(),
     isWatched: kernelId => {
       const front = current?.current;
       return !document.hidden && front?.kind === 'bridge' && front.kernelId === kernelId;
-    },
-    trans
+    }
   });
   const onChanged = (kernel: KernelTelemetry): void => {
     showNotices(notices.check(kernel), Notification);
@@ -117,11 +116,7 @@ function targetsOf(
   });
 }
 
-async function saveAll(
-  targets: readonly ICheckpointTarget[],
-  remote: string | null,
-  trans: TranslationBundle
-): Promise<void> {
+async function saveAll(targets: readonly ICheckpointTarget[], remote: string | null): Promise<void> {
   const where = remote ?? trans.__('this machine and its remotes');
   const progress = Notification.emit(
     trans.__('Asking the runs on %1 for a checkpoint…', where),
@@ -133,14 +128,13 @@ async function saveAll(
   const done = await saveCheckpoints(targets, AbortSignal.timeout(MAX_MS));
   // Not updated in its place: JupyterLab loses an update that arrives before the page's first notification is drawn.
   Notification.dismiss(progress);
-  const { message, type } = outcome(done, where, trans);
+  const { message, type } = outcome(done, where);
   Notification.emit(message, type, { autoClose: false });
 }
 
 function outcome(
   { saved, failed }: ICheckpoints,
-  where: string,
-  trans: TranslationBundle
+  where: string
 ): { message: string; type: 'success' | 'warning' | 'error' } {
   const [first] = failed;
   if (first) {

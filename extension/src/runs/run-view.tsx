@@ -9,7 +9,6 @@ import {
   runsJson,
   secondsText
 } from '@tpulab/protocol';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { download } from '../platform/download.js';
 import { spanName } from '../steps/span-names.js';
@@ -27,6 +26,7 @@ import { MediaView, type MediaViewProps } from './media-view.js';
 import { MetricsView } from './metrics-view.js';
 import { stateText } from './runs-table.js';
 import { SettingsList } from './view.js';
+import { trans } from '../text/trans.js';
 
 interface RunViewProps {
   readonly run: StoredRun;
@@ -42,7 +42,6 @@ interface RunViewProps {
   readonly onOpenDocument: (path: string) => void;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly loop: DrawLoop;
-  readonly trans: TranslationBundle;
 }
 
 const PROGRAMS_SHOWN = 20;
@@ -56,8 +55,7 @@ export function RunView({
   onLoad,
   onOpenDocument,
   onGoTo,
-  loop,
-  trans
+  loop
 }: RunViewProps): JSX.Element {
   const { summary, body } = run;
   const { name, state, document, machine, labels } = summary;
@@ -69,7 +67,7 @@ export function RunView({
           {trans.__('All runs')}
         </button>
         <h3>{name}</h3>
-        <span className={`jp-TPULabRun-state jp-mod-${state}`}>{stateText(state, trans)}</span>
+        <span className={`jp-TPULabRun-state jp-mod-${state}`}>{stateText(state)}</span>
         {(labels?.tags ?? []).map(tag => (
           <span key={tag} className="jp-TPULabRuns-tag">
             {tag}
@@ -122,7 +120,7 @@ export function RunView({
       ) : null}
       {labels?.note ? <p className="jp-TPULabRuns-quote">{labels.note}</p> : null}
       {body ? (
-        <Whole body={body} one={run} {...{ onBranch, onLoad, onGoTo, loop, trans }} />
+        <Whole body={body} one={run} {...{ onBranch, onLoad, onGoTo, loop }} />
       ) : (
         <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>
       )}
@@ -136,9 +134,8 @@ function Whole({
   onBranch,
   onLoad,
   onGoTo,
-  loop,
-  trans
-}: Pick<RunViewProps, 'onBranch' | 'onLoad' | 'onGoTo' | 'loop' | 'trans'> & {
+  loop
+}: Pick<RunViewProps, 'onBranch' | 'onLoad' | 'onGoTo' | 'loop'> & {
   readonly body: KeptRunBody;
   readonly one: StoredRun;
 }): JSX.Element {
@@ -178,7 +175,6 @@ function Whole({
               onToggle={() => undefined}
               version={`${one.key} ${lastAt}`}
               loop={loop}
-              trans={trans}
             />
           ) : (
             <p className="jp-TPULab-quiet">{trans.__('This run has logged no metric (run.log).')}</p>
@@ -188,7 +184,7 @@ function Whole({
           {means ? (
             <>
               <h4>{trans.__('Where the time goes')}</h4>
-              <div className="jp-TPULabSplit" role="img" aria-label={splitText(means, trans)}>
+              <div className="jp-TPULabSplit" role="img" aria-label={splitText(means)}>
                 {RUN_SPANS.map(span => (
                   <span
                     key={span}
@@ -197,7 +193,7 @@ function Whole({
                   />
                 ))}
               </div>
-              <p className="jp-TPULab-quiet">{splitText(means, trans)}</p>
+              <p className="jp-TPULab-quiet">{splitText(means)}</p>
             </>
           ) : null}
           <h4>{trans.__('Compilations')}</h4>
@@ -206,13 +202,13 @@ function Whole({
               const go = program.location && onGoTo(program.location);
               return (
                 <li key={at}>
-                  {compiledText(program, trans)}{' '}
+                  {compiledText(program)}{' '}
                   {go ? (
                     <button type="button" className="jp-TPULab-link" onClick={go}>
-                      {placeText(program.location, trans)}
+                      {placeText(program.location)}
                     </button>
                   ) : (
-                    <span className="jp-TPULab-quiet">{placeText(program.location, trans)}</span>
+                    <span className="jp-TPULab-quiet">{placeText(program.location)}</span>
                   )}
                 </li>
               );
@@ -222,7 +218,7 @@ function Whole({
           {body.media ? (
             <>
               <h4>{trans.__('Logged')}</h4>
-              <MediaView media={body.media} {...{ onLoad, trans }} />
+              <MediaView media={body.media} {...{ onLoad }} />
             </>
           ) : null}
           {alerts.length > 0 ? <h4>{trans.__('Alerts')}</h4> : null}
@@ -235,9 +231,9 @@ function Whole({
             ))}
           </ul>
           {bands.length + commands.length > 0 ? <h4>{trans.__('What was changed')}</h4> : null}
-          <LogView run={{ bands, commands, file: null, over: body.state !== 'running' }} trans={trans} />
+          <LogView run={{ bands, commands, file: null, over: body.state !== 'running' }} />
           {onBranch ? (
-            <BranchView {...{ onBranch, trans }} run={body} hyperparameters={body.hyperparameters} />
+            <BranchView {...{ onBranch }} run={body} hyperparameters={body.hyperparameters} />
           ) : null}
           {Object.keys(config).length > 0 ? <h4>{trans.__('Configuration')}</h4> : null}
           <SettingsList settings={config} />
@@ -247,12 +243,9 @@ function Whole({
   );
 }
 
-function splitText(
-  { spans, stepMs }: NonNullable<ReturnType<typeof meansOf>>,
-  trans: TranslationBundle
-): string {
+function splitText({ spans, stepMs }: NonNullable<ReturnType<typeof meansOf>>): string {
   const parts = RUN_SPANS.filter(span => spans[span] >= stepMs / 200).map(
-    span => `${spanName(span, trans)} ${durationText(spans[span])}`
+    span => `${spanName(span)} ${durationText(spans[span])}`
   );
   return trans.__('%1 per step: %2', durationText(stepMs), parts.join(', '));
 }

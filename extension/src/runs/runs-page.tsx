@@ -1,5 +1,4 @@
 /** The page of runs: a table with search and order, chosen runs overlaid and compared, one whole run, and all of it as files. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type CodeLocation,
   countText,
@@ -25,6 +24,7 @@ import { MetricsView } from './metrics-view.js';
 import { RunView } from './run-view.js';
 import { RUN_EXAMPLE } from './view.js';
 import { settingColumns, type SortKey, stateText, type TableChoice, tableRows } from './runs-table.js';
+import { trans } from '../text/trans.js';
 
 interface RunsPageProps {
   readonly backends: Pick<IBridgeBackends, 'gateways' | 'changed'>;
@@ -33,7 +33,6 @@ interface RunsPageProps {
   readonly isReadOnly: boolean;
   readonly onOpenDocument: (path: string) => void;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
-  readonly trans: TranslationBundle;
 }
 
 const POLL_MS = 5_000;
@@ -44,7 +43,7 @@ const SETTINGS_SHOWN = 4;
 const STATES = ['running', 'finished', 'failed', 'interrupted'] as const;
 
 export function RunsPage(props: RunsPageProps): JSX.Element {
-  const { backends, trans } = props;
+  const { backends } = props;
   const [lists] = useState(() => new Map<string, StoredRunList>());
   const [chosen, setChosen] = useState<string | null>(null);
   useChanges(backends, false, REFRESH_MS);
@@ -88,7 +87,7 @@ export function RunsPage(props: RunsPageProps): JSX.Element {
 }
 
 function RunsOfServer(props: RunsPageProps & { readonly list: StoredRunList }): JSX.Element {
-  const { list, trans } = props;
+  const { list } = props;
   useChanges(list, false, 0);
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const [opened, setOpened] = useState<string | null>(null);
@@ -126,7 +125,7 @@ function RunsOfServer(props: RunsPageProps & { readonly list: StoredRunList }): 
     );
   }
   if (list.runs.length === 0) {
-    return <Empty isKnown={list.isKnown} trans={trans} />;
+    return <Empty isKnown={list.isKnown} />;
   }
   const toggle = (key: string): void =>
     setChosen(
@@ -135,12 +134,7 @@ function RunsOfServer(props: RunsPageProps & { readonly list: StoredRunList }): 
   const runs = chosen.flatMap(key => list.runs.find(run => run.key === key) ?? []);
   return (
     <>
-      <RunsTable
-        {...{ list, choice, chosen, trans }}
-        onChoice={setChoice}
-        onToggle={toggle}
-        onOpen={setOpened}
-      />
+      <RunsTable {...{ list, choice, chosen }} onChoice={setChoice} onToggle={toggle} onOpen={setOpened} />
       {runs.length > 0 ? (
         <>
           <ChosenBar {...props} runs={runs} onToggle={toggle} onClear={() => setChosen([])} />
@@ -153,13 +147,7 @@ function RunsOfServer(props: RunsPageProps & { readonly list: StoredRunList }): 
   );
 }
 
-function Empty({
-  isKnown,
-  trans
-}: {
-  readonly isKnown: boolean;
-  readonly trans: TranslationBundle;
-}): JSX.Element {
+function Empty({ isKnown }: { readonly isKnown: boolean }): JSX.Element {
   return isKnown ? (
     <div className="jp-TPULabEmpty">
       <p>
@@ -180,10 +168,9 @@ interface RunsTableProps {
   readonly onChoice: (choice: TableChoice) => void;
   readonly onToggle: (key: string) => void;
   readonly onOpen: (key: string) => void;
-  readonly trans: TranslationBundle;
 }
 
-function RunsTable({ list, choice, chosen, onChoice, onToggle, onOpen, trans }: RunsTableProps): JSX.Element {
+function RunsTable({ list, choice, chosen, onChoice, onToggle, onOpen }: RunsTableProps): JSX.Element {
   const search = useRef<HTMLInputElement>(null);
   const [page, setPage] = useState(0);
   const { unfolded } = choice;
@@ -233,7 +220,7 @@ function RunsTable({ list, choice, chosen, onChoice, onToggle, onOpen, trans }: 
       </button>
     </th>
   );
-  const columns = { settings: settings.shown, metric, chosen, onToggle, onOpen, trans };
+  const columns = { settings: settings.shown, metric, chosen, onToggle, onOpen };
   return (
     <div className="jp-TPULabRuns-table" onKeyDown={onKey}>
       <div className="jp-TPULabRuns-tools">
@@ -257,7 +244,7 @@ function RunsTable({ list, choice, chosen, onChoice, onToggle, onOpen, trans }: 
             <option value="">{trans.__('any')}</option>
             {STATES.map(state => (
               <option key={state} value={state}>
-                {stateText(state, trans)}
+                {stateText(state)}
               </option>
             ))}
           </select>
@@ -372,7 +359,7 @@ function RunsTable({ list, choice, chosen, onChoice, onToggle, onOpen, trans }: 
   );
 }
 
-interface Columns extends Pick<RunsTableProps, 'chosen' | 'onToggle' | 'onOpen' | 'trans'> {
+interface Columns extends Pick<RunsTableProps, 'chosen' | 'onToggle' | 'onOpen'> {
   readonly settings: readonly string[];
   readonly metric: string | null;
 }
@@ -383,8 +370,7 @@ function RunRow({
   metric,
   chosen,
   onToggle,
-  onOpen,
-  trans
+  onOpen
 }: Columns & { readonly run: StoredRunSummary }): JSX.Element {
   const { key, name, document, machine, state, startedAt, lastAt, steps, metrics, stepMs, config, labels } =
     run;
@@ -414,7 +400,7 @@ function RunRow({
       <td className="jp-mod-notebook">{document?.split('/').at(-1) ?? ''}</td>
       <td className="jp-mod-machine">{machine ?? ''}</td>
       <td>
-        <span className={`jp-TPULabRun-state jp-mod-${state}`}>{stateText(state, trans)}</span>
+        <span className={`jp-TPULabRun-state jp-mod-${state}`}>{stateText(state)}</span>
       </td>
       <td>{momentText(startedAt, Date.now())}</td>
       <td className="jp-mod-figure">{secondsText(lastAt - startedAt)}</td>
@@ -454,7 +440,7 @@ function GroupRows({
   readonly isOpen: boolean;
   readonly onFold: () => void;
 }): JSX.Element {
-  const { metric, settings, trans } = columns;
+  const { metric, settings } = columns;
   const values = runs.flatMap(run => run.metrics[metric ?? ''] ?? []);
   const count = (state: StoredRunSummary['state']): number => runs.filter(run => run.state === state).length;
   const span = 7 + settings.length + (metric === null ? 0 : 1);
@@ -470,9 +456,7 @@ function GroupRows({
         <td colSpan={span + 1}>
           {[
             trans._n('%1 run', '%1 runs', runs.length),
-            ...STATES.filter(state => count(state) > 0).map(
-              state => `${count(state)} ${stateText(state, trans)}`
-            ),
+            ...STATES.filter(state => count(state) > 0).map(state => `${count(state)} ${stateText(state)}`),
             ...(metric !== null && values.length > 0
               ? [`${metric} ${metricText(Math.min(...values))}–${metricText(Math.max(...values))}`]
               : [])
@@ -492,7 +476,7 @@ interface ChosenProps extends RunsPageProps {
 function ChosenBar(
   props: ChosenProps & { readonly onToggle: (key: string) => void; readonly onClear: () => void }
 ): JSX.Element {
-  const { list, runs, isReadOnly, onToggle, onClear, trans } = props;
+  const { list, runs, isReadOnly, onToggle, onClear } = props;
   const [editing, setEditing] = useState<Label | null>(null);
   const [why, setWhy] = useState<string | null>(null);
   const bodies = runs.flatMap(({ body }) => body ?? []);
@@ -528,7 +512,7 @@ function ChosenBar(
       <span className="jp-TPULabRuns-actions" role="group" aria-label={trans.__('Chosen runs')}>
         {isReadOnly
           ? null
-          : labelNames(trans).map(([label, text]) => (
+          : labelNames().map(([label, text]) => (
               <button
                 key={label}
                 type="button"
@@ -551,7 +535,6 @@ function ChosenBar(
           label={editing}
           labels={runs[0]?.summary.labels ?? {}}
           onSave={labels => void save(labels)}
-          trans={trans}
         />
       ) : null}
       {why === null ? null : <p role="alert">{trans.__('The label was not saved: %1', why)}</p>}
@@ -561,7 +544,7 @@ function ChosenBar(
 
 type Label = 'tags' | 'note' | 'group';
 
-const labelNames = (trans: TranslationBundle): readonly (readonly [Label, string])[] => [
+const labelNames = (): readonly (readonly [Label, string])[] => [
   ['tags', trans.__('Tag…')],
   ['note', trans.__('Note…')],
   ['group', trans.__('Group…')]
@@ -570,13 +553,11 @@ const labelNames = (trans: TranslationBundle): readonly (readonly [Label, string
 function LabelForm({
   label,
   labels,
-  onSave,
-  trans
+  onSave
 }: {
   readonly label: Label;
   readonly labels: RunLabels;
   readonly onSave: (labels: RunLabels) => void;
-  readonly trans: TranslationBundle;
 }): JSX.Element {
   const [text, setText] = useState(label === 'tags' ? (labels.tags ?? []).join(', ') : (labels[label] ?? ''));
   const names = {
@@ -611,7 +592,7 @@ function LabelForm({
 }
 
 /** Curves of all chosen runs, and two of them compared. */
-function Chosen({ runs, loop, onGoTo, trans }: ChosenProps): JSX.Element {
+function Chosen({ runs, loop, onGoTo }: ChosenProps): JSX.Element {
   const [pair, setPair] = useState<readonly [number, number]>([0, 1]);
   const [hidden, setHidden] = useState<readonly string[] | null>(null);
   const lettered = runs.map((one, at) => ({ ...one, letter: LETTERS[at] ?? '' }));
@@ -646,7 +627,6 @@ function Chosen({ runs, loop, onGoTo, trans }: ChosenProps): JSX.Element {
               { letter: other.letter, run: other.body }
             ]}
             onGoTo={onGoTo}
-            trans={trans}
           />
         ) : (
           <p className="jp-TPULab-quiet">
@@ -680,7 +660,6 @@ function Chosen({ runs, loop, onGoTo, trans }: ChosenProps): JSX.Element {
           onToggle={() => undefined}
           version={runs.map(({ key, body }) => `${key} ${body?.lastAt ?? ''}`).join(' ')}
           loop={loop}
-          trans={trans}
         />
       </div>
     </div>

@@ -1,7 +1,7 @@
 /** The table of runs: the search, the order, and the runs of a group under one row. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { differingNames, type StoredRunSummary } from '@tpulab/protocol';
 import { valueText } from '../text/value.js';
+import { trans } from '../text/trans.js';
 
 export type SortKey = 'name' | 'startedAt' | 'duration' | 'steps' | 'stepMs' | 'metric';
 
@@ -83,7 +83,7 @@ export function settingColumns(
   return { all: all.length, shown: all.slice(0, most) };
 }
 
-export function stateText(state: StoredRunSummary['state'], trans: TranslationBundle): string {
+export function stateText(state: StoredRunSummary['state']): string {
   switch (state) {
     case 'running':
       return trans.__('running');

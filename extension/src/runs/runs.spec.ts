@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type {
   BandMessage,
   ControlCommand,
@@ -18,8 +17,6 @@ import { addPast, lacksHistory } from './past.js';
 import { RETRY_MS, ControlModel } from './model.js';
 import { buttonsOf, stateText } from '../events/run-state.js';
 import { saveCheckpoints } from './save-checkpoints.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 
 const CONTROL: RunControl = {
   state: 'running',
@@ -244,22 +241,22 @@ describe('the buttons of a run', () => {
   it('do nothing for a run that has ended or is stopping', () => {
     const scene = new Scene({ ...CONTROL, state: 'stopping' });
     expect(buttonsOf(scene.run).every(({ enabled }) => !enabled)).toBe(true);
-    expect(stateText(scene.run, trans)).toBe('stopping…');
+    expect(stateText(scene.run)).toBe('stopping…');
     scene.receive(run({ state: 'finished', control: { ...CONTROL, state: 'stopped' } }));
     expect(buttonsOf(scene.run).every(({ enabled }) => !enabled)).toBe(true);
-    expect(stateText(scene.run, trans)).toBe('stopped');
+    expect(stateText(scene.run)).toBe('stopped');
   });
 
   it('do nothing for a run that ended without a stop request, which is called finished and not stopped', () => {
     const scene = new Scene(CONTROL);
     // The state of the controller is reported a moment before the run's state.
     scene.receive(run({ state: 'running', control: { ...CONTROL, state: 'finished' } }));
-    expect(stateText(scene.run, trans)).toBe('finished');
+    expect(stateText(scene.run)).toBe('finished');
     expect(buttonsOf(scene.run).every(({ enabled }) => !enabled)).toBe(true);
     scene.receive(run({ state: 'finished', control: { ...CONTROL, state: 'finished' } }));
-    expect(stateText(scene.run, trans)).toBe('finished');
+    expect(stateText(scene.run)).toBe('finished');
     scene.receive(run({ state: 'failed', control: { ...CONTROL, state: 'failed' } }));
-    expect(stateText(scene.run, trans)).toBe('failed');
+    expect(stateText(scene.run)).toBe('failed');
   });
 
   it('include its own actions, each with its name', async () => {

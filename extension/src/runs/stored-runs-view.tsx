@@ -1,5 +1,4 @@
 /** Other runs, of this kernel and of ended kernels, to compare with the shown run. The page "Runs" shows each of them whole. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type StoredRunSummary } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -7,6 +6,7 @@ import type { Run } from '../events/run.js';
 import { metricText } from '../text/value.js';
 import { isWhole, type StoredRun } from './stored-runs.js';
 import { momentText } from '../text/moment.js';
+import { trans } from '../text/trans.js';
 
 interface StoredRunsViewProps {
   readonly kernel: KernelTelemetry;
@@ -16,7 +16,6 @@ interface StoredRunsViewProps {
   /** Keys of the runs that are compared with the current one. */
   readonly compared: readonly string[];
   readonly onCompare: (keys: readonly string[]) => void;
-  readonly trans: TranslationBundle;
 }
 
 const MAX_SHOWN = 5;
@@ -29,7 +28,7 @@ interface Entry {
 }
 
 export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
-  const { run, compared, onCompare, onOpenStored, trans } = props;
+  const { run, compared, onCompare, onOpenStored } = props;
   const [all, setAll] = useState(false);
   const entries = otherRuns(props);
   if (entries.length === 0) {
@@ -81,9 +80,8 @@ export function StoredRunsView(props: StoredRunsViewProps): JSX.Element | null {
 export function otherRuns({
   kernel,
   run,
-  stored,
-  trans
-}: Pick<StoredRunsViewProps, 'kernel' | 'run' | 'stored' | 'trans'>): Entry[] {
+  stored
+}: Pick<StoredRunsViewProps, 'kernel' | 'run' | 'stored'>): Entry[] {
   const ownRuns = kernel.runs.runs;
   const ownIds = new Set(ownRuns.map(({ id }) => id));
   const own = [...ownRuns]
@@ -103,12 +101,12 @@ export function otherRuns({
     .map((one): Entry => ({
       key: one.key,
       name: one.summary.name,
-      detail: storedDetail(one.summary, trans),
+      detail: storedDetail(one.summary),
       stored: one
     }));
   return [...own, ...others];
 }
 
-function storedDetail(summary: StoredRunSummary, trans: TranslationBundle): string {
+function storedDetail(summary: StoredRunSummary): string {
   return trans.__('%1 steps · %2', countText(summary.steps), momentText(summary.startedAt, Date.now()));
 }

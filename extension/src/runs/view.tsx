@@ -1,5 +1,4 @@
 /** The content below the head of a run: its controls, other runs, its requests, and how it was started. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RunControl } from '@tpulab/protocol';
 import type { JSX } from 'react';
 import type { Run } from '../events/run.js';
@@ -7,11 +6,12 @@ import { valueText } from '../text/value.js';
 import { HyperView } from './hyper-view.js';
 import type { LoggedRun } from './log-view.js';
 import type { ControlModel } from './model.js';
+import { trans } from '../text/trans.js';
 
 export const RUN_EXAMPLE =
   'run = tpulab.run("train",\n  hyperparameters={"lr": 3e-4})\nfor batch in run.steps(data):\n  …';
 
-export function NoRun({ trans }: { readonly trans: TranslationBundle }): JSX.Element {
+export function NoRun(): JSX.Element {
   return (
     <div className="jp-TPULabEmpty">
       <p>{trans.__('No run yet. A run can be watched and steered while its cell is busy:')}</p>
@@ -27,10 +27,9 @@ export function loggedRun({ bands, commands, control, state }: Run): LoggedRun {
 interface HypersViewProps {
   readonly run: Run;
   readonly control: ControlModel | null;
-  readonly trans: TranslationBundle;
 }
 
-export function HypersView({ run, control, trans }: HypersViewProps): JSX.Element {
+export function HypersView({ run, control }: HypersViewProps): JSX.Element {
   const disabled = run.state !== 'running' || !control;
   return (
     <div className="jp-TPULabHypers">
@@ -42,7 +41,6 @@ export function HypersView({ run, control, trans }: HypersViewProps): JSX.Elemen
           failure={control?.failed.find(({ name }) => name === parameter.name)?.text ?? null}
           disabled={disabled}
           onSet={value => void control?.request({ action: 'set', run: run.id, name: parameter.name, value })}
-          trans={trans}
         />
       ))}
     </div>
@@ -50,13 +48,7 @@ export function HypersView({ run, control, trans }: HypersViewProps): JSX.Elemen
 }
 
 /** Null for a run without settings. */
-export function ConfigView({
-  run,
-  trans
-}: {
-  readonly run: Run;
-  readonly trans: TranslationBundle;
-}): JSX.Element | null {
+export function ConfigView({ run }: { readonly run: Run }): JSX.Element | null {
   const config = run.control?.config ?? {};
   const count = Object.keys(config).length;
   return count === 0 ? null : (

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { expect, test } from 'vitest';
 import { RunNotebook } from '../testing/run-notebook.js';
 import type { INoticeText } from '../ui/notebook-notice.js';
@@ -16,8 +15,7 @@ class Scene {
     this.notebook = new RunNotebook(['a', 'b', 'c'], { id: 'k', name: kernel });
     this.watch = new GroupWatch({
       ...this.notebook.options,
-      notice: { show: text => (this.shown = text), clear: () => (this.shown = null) },
-      trans: nullTranslator.load('jupyterlab_tpulab')
+      notice: { show: text => (this.shown = text), clear: () => (this.shown = null) }
     });
   }
 }

@@ -2,16 +2,15 @@
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { CodeCell } from '@jupyterlab/cells';
 import type { IError } from '@jupyterlab/nbformat';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import { type IRunAgainOptions, RunAgain } from '../unreachable/run-again.js';
 import { isSliceKernel } from '../backends/spec-names.js';
 import type { NoticePlace } from '../ui/notebook-notice.js';
+import { trans } from '../text/trans.js';
 
 interface IGroupWatchOptions extends IRunAgainOptions {
   readonly sessionContext: ISessionContext;
   readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
-  readonly trans: TranslationBundle;
 }
 
 export class GroupWatch implements IDisposable {
@@ -76,7 +75,7 @@ export class GroupWatch implements IDisposable {
   }
 
   private set(lost: ILostGroup | null): void {
-    const { notice, trans } = this.options;
+    const { notice } = this.options;
     const before = this._lost;
     this._lost = lost;
     if (lost === null) {

@@ -1,8 +1,8 @@
 /** Shows the folded output of the other hosts of a slice as JupyterLab shows HTML, with a tab for each that differs. */
 import { htmlRendererFactory, type IRenderMime } from '@jupyterlab/rendermime';
-import { nullTranslator } from '@jupyterlab/translation';
 import { Panel } from '@lumino/widgets';
 import { HOSTS_CLASS, type IOpenHost, showHostTabs } from './host-tabs.js';
+import { trans } from '../text/trans.js';
 
 /** Marks the HTML beside it as the kernel's folds. */
 const HOSTS = 'application/vnd.tpulab.hosts+json';
@@ -21,8 +21,6 @@ class HostsOutput extends Panel implements IRenderMime.IRenderer {
   constructor(options: IRenderMime.IRendererOptions) {
     super();
     this.addClass('jp-TPULabHosts');
-    const trans = (options.translator ?? nullTranslator).load('jupyterlab_tpulab');
-    this.label = trans.__('Output of other hosts');
     this.html = htmlRendererFactory.createRenderer({ ...options, mimeType: HTML });
     this.addWidget(this.html);
   }
@@ -32,12 +30,11 @@ class HostsOutput extends Panel implements IRenderMime.IRenderer {
     await this.html.renderModel(model);
     const root = this.html.node.querySelector<HTMLElement>(`.${HOSTS_CLASS}`);
     if (root) {
-      showHostTabs(root, this.open, this.label);
+      showHostTabs(root, this.open, trans.__('Output of other hosts'));
       if (hadFocus) root.querySelector<HTMLElement>('[role="tab"][tabindex="0"], summary')?.focus();
     }
   }
 
-  private readonly label: string;
   private readonly html: IRenderMime.IRenderer;
   private readonly open: IOpenHost = { host: null };
 }

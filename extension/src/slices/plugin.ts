@@ -3,11 +3,12 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { CommandIDs } from '../commands.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
 import { GroupWatch } from './group-watch.js';
 import { hostsOutputFactory } from './hosts-output.js';
+import { trans, translateWith } from '../text/trans.js';
 
 export const slicesPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:slices',
@@ -22,7 +23,7 @@ export const slicesPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     translator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     rendermime?.addFactory(hostsOutputFactory);
     const watches = new WeakMap<NotebookPanel, GroupWatch>();
     app.docRegistry.addWidgetExtension('Notebook', {
@@ -30,10 +31,9 @@ export const slicesPlugin: JupyterFrontEndPlugin<void> = {
         const watch = new GroupWatch({
           notebook: panel.content,
           sessionContext: panel.sessionContext,
-          notice: new NoticePlace(panel.contentHeader, trans),
+          notice: new NoticePlace(panel.contentHeader),
           executed: NotebookActions.executed,
-          runCells: NotebookActions.runCells,
-          trans
+          runCells: NotebookActions.runCells
         });
         watches.set(panel, watch);
         return watch;

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
@@ -6,8 +5,6 @@ import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { kernelState } from '../events/samples.spec-data.js';
 import type { IBackend } from '../tokens.js';
 import { type Connection, connectionOf, connectionText } from './connection.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const NOW = 1_790_000_000_000;
 const LIVE: StreamState = { kind: 'live', gatewayId: 'g' };
 const WAITING: StreamState = {
@@ -61,7 +58,7 @@ describe('connectionOf', () => {
     telemetry.applyState(kernelState('k', 'busy', { journalFault }));
     const connection = connectionOf({ current: bridged(), stream: LIVE, telemetry });
     expect(connection).toEqual({ kind: 'at-risk', why: 'The disk is full.' });
-    const shown = connectionText(connection, NOW, trans);
+    const shown = connectionText(connection, NOW);
     expect(shown?.label).toBe('output at risk');
     expect(shown?.detail).toMatch(/^The disk is full\. .*a gap shows where\.$/);
     telemetry.applyState(kernelState('k', 'busy'));
@@ -127,7 +124,7 @@ describe('connectionOf', () => {
 });
 
 describe('connectionText', () => {
-  const text = (connection: Connection) => connectionText(connection, NOW, trans);
+  const text = (connection: Connection) => connectionText(connection, NOW);
 
   it.each([
     [{ kind: 'live' }, 'live', false],

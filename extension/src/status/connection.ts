@@ -1,10 +1,10 @@
 /** The state of the connection to the current kernel, as one word or two, a sentence, and the action of a click. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, countdownText } from '@tpulab/protocol';
 import type { CurrentKernel } from '../tokens.js';
 import type { StreamFailure, StreamState } from '../events/event-stream.js';
 import { failureText } from '../events/failure-text.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { trans } from '../text/trans.js';
 
 /**
  * `at-risk`: live, but output cannot be recorded. `live`: output arrives as produced. `replaying`: output missed by the page is being sent.
@@ -73,11 +73,7 @@ interface ConnectionText {
 }
 
 /** Null when there is nothing to show. */
-export function connectionText(
-  connection: Connection,
-  now: number,
-  trans: TranslationBundle
-): ConnectionText | null {
+export function connectionText(connection: Connection, now: number): ConnectionText | null {
   switch (connection.kind) {
     case 'none':
       return null;
@@ -115,7 +111,7 @@ export function connectionText(
         canReconnect: true
       };
     case 'reconnecting':
-      return reconnectingText(connection.retryAt - now, connection.why, trans);
+      return reconnectingText(connection.retryAt - now, connection.why);
     case 'replaying':
       return {
         label: trans.__('replaying (%1 to go)', countText(connection.pending)),
@@ -123,17 +119,13 @@ export function connectionText(
         canReconnect: false
       };
     case 'lost':
-      return lostText(connection.reason, connection.dead, trans);
+      return lostText(connection.reason, connection.dead);
   }
 }
 
-function reconnectingText(
-  waitMs: number,
-  why: StreamFailure | string,
-  trans: TranslationBundle
-): ConnectionText {
+function reconnectingText(waitMs: number, why: StreamFailure | string): ConnectionText {
   const reassurance = trans.__('The kernel keeps running, and no output is lost. Click to retry now.');
-  const cause = typeof why === 'string' ? why : failureText(why, trans);
+  const cause = typeof why === 'string' ? why : failureText(why);
   return {
     label: trans.__('reconnecting in %1', countdownText(waitMs)),
     detail: cause ? `${cause} ${reassurance}` : reassurance,
@@ -141,7 +133,7 @@ function reconnectingText(
   };
 }
 
-function lostText(reason: string, dead: boolean, trans: TranslationBundle): ConnectionText {
+function lostText(reason: string, dead: boolean): ConnectionText {
   if (dead) {
     return {
       label: trans.__('lost'),

@@ -2,7 +2,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { createElement } from 'react';
@@ -11,6 +11,7 @@ import { IBridgeEvents } from '../events/tokens.js';
 import { ICurrentKernel } from '../tokens.js';
 import { StatusModel } from './model.js';
 import { ConnectionItem, DevicesItem } from './view.js';
+import { translateWith } from '../text/trans.js';
 
 const PLUGIN_ID = '@tpulab/labextension:status';
 
@@ -34,7 +35,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     if (!statusBar) return;
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     const model = new StatusModel(currentKernel, events);
     const shown: Shown = { connection: true, devices: true };
     const shownChanged = new Signal<Shown, void>(shown);
@@ -42,7 +43,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
     const run = (id: string) => (): void => void app.commands.execute(id);
     statusBar.registerStatusItem('@tpulab/labextension:connection', {
       item: ReactWidget.create(
-        createElement(ConnectionItem, { model, onReconnect: run(CommandIDs.reconnect), trans })
+        createElement(ConnectionItem, { model, onReconnect: run(CommandIDs.reconnect) })
       ),
       align: 'left',
       rank: 4,
@@ -50,9 +51,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
       activeStateChanged: shownChanged
     });
     statusBar.registerStatusItem('@tpulab/labextension:devices', {
-      item: ReactWidget.create(
-        createElement(DevicesItem, { model, onShow: run(CommandIDs.showPanel), trans })
-      ),
+      item: ReactWidget.create(createElement(DevicesItem, { model, onShow: run(CommandIDs.showPanel) })),
       align: 'left',
       rank: 5,
       isActive: () => shown.devices && model.telemetry !== null,

@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
@@ -13,8 +12,6 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import type { IBackend, ICurrentKernel } from '../tokens.js';
 import { StatusModel } from './model.js';
 import { ConnectionItem, DevicesItem } from './view.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 
 const backendChanged = new Signal<object, void>({});
 
@@ -82,8 +79,8 @@ describe('the status bar', () => {
     act(() =>
       root.render(
         <>
-          <ConnectionItem model={model} onReconnect={() => (reconnects += 1)} trans={trans} />
-          <DevicesItem model={model} onShow={() => undefined} trans={trans} />
+          <ConnectionItem model={model} onReconnect={() => (reconnects += 1)} />
+          <DevicesItem model={model} onShow={() => undefined} />
         </>
       )
     );

@@ -1,6 +1,5 @@
 /** Two items of the status bar: the connection of the current kernel, and its devices. */
 import type { JSX } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { summaryText } from '../devices/model.js';
 import { type DevicesSummary, summaryOf, tilesOf } from '../devices/tiles.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -8,18 +7,18 @@ import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { StatusModel } from './model.js';
 import { type Connection, connectionText } from './connection.js';
+import { trans } from '../text/trans.js';
 
 interface ConnectionItemProps {
   readonly model: StatusModel;
   readonly onReconnect: () => void;
-  readonly trans: TranslationBundle;
 }
 
-export function ConnectionItem({ model, onReconnect, trans }: ConnectionItemProps): JSX.Element | null {
+export function ConnectionItem({ model, onReconnect }: ConnectionItemProps): JSX.Element | null {
   useChanges(model, false);
   const { connection } = model;
   useSeconds(connection.kind === 'reconnecting');
-  const text = connectionText(connection, Date.now(), trans);
+  const text = connectionText(connection, Date.now());
   if (!text) return null;
   const { label, detail, canReconnect } = text;
   const content = (
@@ -43,24 +42,22 @@ export function ConnectionItem({ model, onReconnect, trans }: ConnectionItemProp
 interface DevicesItemProps {
   readonly model: StatusModel;
   readonly onShow: () => void;
-  readonly trans: TranslationBundle;
 }
 
 /** Draws nothing while no device is known: a kernel that does not use JAX has none, which is ordinary. */
-export function DevicesItem({ model, onShow, trans }: DevicesItemProps): JSX.Element | null {
+export function DevicesItem({ model, onShow }: DevicesItemProps): JSX.Element | null {
   useChanges(model, false);
   const { telemetry, machine } = model;
-  return telemetry ? <Devices telemetry={telemetry} machine={machine} onShow={onShow} trans={trans} /> : null;
+  return telemetry ? <Devices telemetry={telemetry} machine={machine} onShow={onShow} /> : null;
 }
 
 interface DevicesProps {
   readonly telemetry: KernelTelemetry;
   readonly machine: MachineTelemetry | null;
   readonly onShow: () => void;
-  readonly trans: TranslationBundle;
 }
 
-function Devices({ telemetry, machine, onShow, trans }: DevicesProps): JSX.Element | null {
+function Devices({ telemetry, machine, onShow }: DevicesProps): JSX.Element | null {
   useChanges(telemetry, false, 1_000);
   useChanges(machine, false, 2_000);
   const { devices } = telemetry;
@@ -75,9 +72,9 @@ function Devices({ telemetry, machine, onShow, trans }: DevicesProps): JSX.Eleme
       onClick={onShow}
     >
       {busy?.dutyPercent != null ? (
-        <span className="jp-TPULab-number">{busyText(busy, trans)}</span>
+        <span className="jp-TPULab-number">{busyText(busy)}</span>
       ) : devices ? (
-        summaryText(devices, trans)
+        summaryText(devices)
       ) : (
         trans._n('%1 device', '%1 devices', busy?.count ?? 0)
       )}
@@ -86,7 +83,7 @@ function Devices({ telemetry, machine, onShow, trans }: DevicesProps): JSX.Eleme
 }
 
 /** `8 devices 87% · HBM 11.2 / 15.8 GiB`. */
-function busyText({ count, dutyPercent, memory }: DevicesSummary, trans: TranslationBundle): string {
+function busyText({ count, dutyPercent, memory }: DevicesSummary): string {
   const duty = trans._n('%1 device %2%', '%1 devices %2%', count, Math.round(dutyPercent ?? 0));
   return memory ? trans.__('%1 · HBM %2', duty, memory.text) : duty;
 }

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { StepSample } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { step } from '../events/samples.spec-data.js';
@@ -6,8 +5,6 @@ import { StepRing } from '../events/step-ring.js';
 import { fromBackticks } from '../text/marked.js';
 import { type Advice, adviceFor } from './advice.js';
 import { summarize } from './summary.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const SPANS = { inputMs: 0, hostMs: 0, compileMs: 0, deviceMs: 0, gapMs: 0 };
 
 function advise(
@@ -24,7 +21,7 @@ function advise(
   if (!summary) {
     throw new Error('no steps');
   }
-  return adviceFor(summary, trans, reason);
+  return adviceFor(summary, reason);
 }
 
 const DEVICE_BOUND = { deviceMs: 85, hostMs: 5, inputMs: 5, gapMs: 5 };
@@ -103,7 +100,7 @@ describe('adviceFor', () => {
     ring.push(step(0, COMPILED));
     ring.push(step(1));
     const summary = summarize(ring, 48);
-    expect(summary && adviceFor(summary, trans, null)).toMatchObject({
+    expect(summary && adviceFor(summary, null)).toMatchObject({
       limit: 'measuring',
       text: 'The first step compiled for 3.00 s. The next ones show how fast it is.'
     });

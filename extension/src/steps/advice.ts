@@ -5,9 +5,9 @@
  * threshold of its own, because one long compilation would hide them. Input and gap use the 10% from which the XLA
  * profiler reports infeed and an idle core. Host has a higher one, because some dispatch is always there.
  */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, durationText } from '@tpulab/protocol';
 import { shareOf, type StepSummary } from './summary.js';
+import { trans } from '../text/trans.js';
 
 const INPUT_LIMIT = 0.1;
 const GAP_LIMIT = 0.1;
@@ -37,16 +37,15 @@ export interface Advice {
  */
 export function adviceFor(
   summary: StepSummary,
-  trans: TranslationBundle,
   lastReason: string | null,
   mfu: number | null = null
 ): Advice {
   const compileShare = shareOf(summary, 'compile');
   if (compileShare > COMPILE_LIMIT && summary.compiledSteps > 1) {
-    return compiling(summary, compileShare, trans, lastReason);
+    return compiling(summary, compileShare, lastReason);
   }
   if (summary.count - summary.compiledSteps < STEPS_NEEDED) {
-    return measuring(summary, trans);
+    return measuring(summary);
   }
   const steady = 1 - compileShare;
   const limit = mainLimit({
@@ -56,15 +55,13 @@ export function adviceFor(
     device: shareOf(summary, 'device') / steady,
     deviceKnown: summary.deviceKnown
   });
-  const found = sentence(limit.limit, Math.round(limit.share * 100), trans);
-  const advice = found.limit === 'device' ? withUse(found, mfu, trans) : found;
-  return compileShare > COMPILE_LIMIT
-    ? { ...advice, text: `${onceText(summary, trans)} ${advice.text}` }
-    : advice;
+  const found = sentence(limit.limit, Math.round(limit.share * 100));
+  const advice = found.limit === 'device' ? withUse(found, mfu) : found;
+  return compileShare > COMPILE_LIMIT ? { ...advice, text: `${onceText(summary)} ${advice.text}` } : advice;
 }
 
 /** A device that is the limit may still be badly used: then its own work is the place to improve. */
-function withUse(advice: Advice, mfu: number | null, trans: TranslationBundle): Advice {
+function withUse(advice: Advice, mfu: number | null): Advice {
   if (mfu === null || (mfu >= USE_LOW && mfu < USE_HIGH)) {
     return advice;
   }
@@ -82,7 +79,7 @@ function withUse(advice: Advice, mfu: number | null, trans: TranslationBundle): 
 }
 
 /** The split shows the one compilation too, so the sentence must mention it. */
-function onceText(summary: StepSummary, trans: TranslationBundle): string {
+function onceText(summary: StepSummary): string {
   const duration = durationText(summary.compileMs);
   return summary.onlyFirstCompiled
     ? trans.__('The first step compiled for %1, as expected.', duration)
@@ -117,7 +114,7 @@ function mainLimit(shares: Shares): { limit: Limit; share: number } {
   return { limit: shares.device >= DEVICE_LIMIT ? 'device' : 'mixed', share: shares.device };
 }
 
-function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advice {
+function sentence(limit: Limit, percent: number): Advice {
   const act = (text: string): Advice => ({ limit, act: true, text });
   const fine = (text: string): Advice => ({ limit, act: false, text });
   switch (limit) {
@@ -155,12 +152,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
   }
 }
 
-function compiling(
-  summary: StepSummary,
-  share: number,
-  trans: TranslationBundle,
-  lastReason: string | null
-): Advice {
+function compiling(summary: StepSummary, share: number, lastReason: string | null): Advice {
   const fact = trans.__(
     '%1 of the last %2 steps recompiled, which took %3% of the time.',
     countText(summary.compiledSteps),
@@ -171,7 +163,7 @@ function compiling(
   return { limit: 'compile', act: true, text: `${fact} ${remedy}` };
 }
 
-function measuring(summary: StepSummary, trans: TranslationBundle): Advice {
+function measuring(summary: StepSummary): Advice {
   const text = summary.onlyFirstCompiled
     ? trans.__(
         'The first step compiled for %1. The next ones show how fast it is.',

@@ -1,5 +1,4 @@
 /** The timeline of a run's steps in React: it zooms and moves by wheel, drag, buttons and keys, and describes the step at the cursor. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { countText, durationText } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
@@ -12,6 +11,7 @@ import { StepChart } from './step-chart.js';
 import { marksOf, positionOf, type StepMark } from './step-marks.js';
 import { behind, moved, type StepWindow, zoomed } from './step-window.js';
 import type { StepSummary } from './summary.js';
+import { trans } from '../text/trans.js';
 
 interface ChartViewProps {
   readonly kernel: KernelTelemetry;
@@ -20,11 +20,10 @@ interface ChartViewProps {
   readonly window: number;
   readonly loop: DrawLoop;
   readonly paused: boolean;
-  readonly trans: TranslationBundle;
 }
 
 export function ChartView(props: ChartViewProps): JSX.Element {
-  const { kernel, run, summary, loop, paused, trans } = props;
+  const { kernel, run, summary, loop, paused } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const chart = useRef<StepChart | null>(null);
   const [hovered, setHovered] = useState<number | null>(null);
@@ -33,7 +32,7 @@ export function ChartView(props: ChartViewProps): JSX.Element {
   latest.current = view;
   useEffect(() => setView(before => ({ ...before, count: props.window })), [props.window]);
   // The run changes in place, so its marks are read at each drawing.
-  const marks = marksOf(run, trans);
+  const marks = marksOf(run);
   const placed = useRef<{ position: number; isCommand: boolean }[]>([]);
   placed.current = marks.flatMap(({ index, kind }) => {
     const position = positionOf(run.steps, index);
@@ -110,9 +109,8 @@ export function ChartView(props: ChartViewProps): JSX.Element {
       action();
     }
   };
-  const label = chartLabel(summary, trans);
-  const readout =
-    hovered !== null && hovered < held ? stepText(run, hovered, view.count, marks, trans) : null;
+  const label = chartLabel(summary);
+  const readout = hovered !== null && hovered < held ? stepText(run, hovered, view.count, marks) : null;
   return (
     <div className="jp-TPULabChart">
       <div className="jp-TPULab-row">
@@ -122,7 +120,7 @@ export function ChartView(props: ChartViewProps): JSX.Element {
               ? trans._n('Last step', 'Last %1 steps', Math.min(view.count, held))
               : trans.__('%1 earlier steps', Math.min(view.count, held))}
           </strong>{' '}
-          <span className="jp-TPULab-quiet">{rangeText(run, view, trans)}</span>
+          <span className="jp-TPULab-quiet">{rangeText(run, view)}</span>
         </span>
         <span className="jp-TPULab-choice" role="group" aria-label={trans.__('Part of the timeline')}>
           <Tool
@@ -159,14 +157,14 @@ export function ChartView(props: ChartViewProps): JSX.Element {
         onKeyDown={onKey}
       />
       <div className="jp-TPULabChart-readout" aria-hidden="true">
-        {readout ?? <Legend summary={summary} marks={marks} trans={trans} />}
+        {readout ?? <Legend summary={summary} marks={marks} />}
       </div>
     </div>
   );
 }
 
 /** `8,167 to 8,214`. */
-function rangeText({ steps }: Run, view: StepWindow, trans: TranslationBundle): string {
+function rangeText({ steps }: Run, view: StepWindow): string {
   const last = steps.length - 1 - behind(view, steps.added, steps.length);
   const first = Math.max(0, last - view.count + 1);
   return last < first
@@ -197,12 +195,10 @@ function Tool({
 
 function Legend({
   summary,
-  marks,
-  trans
+  marks
 }: {
   readonly summary: StepSummary;
   readonly marks: readonly StepMark[];
-  readonly trans: TranslationBundle;
 }): JSX.Element {
   return (
     <>
@@ -220,7 +216,7 @@ function Legend({
   );
 }
 
-function chartLabel(summary: StepSummary, trans: TranslationBundle): string {
+function chartLabel(summary: StepSummary): string {
   const { count, typicalMs, compiledSteps, estimatedSteps } = summary;
   const typical = durationText(typicalMs);
   return estimatedSteps > 0
@@ -239,19 +235,13 @@ function chartLabel(summary: StepSummary, trans: TranslationBundle): string {
       );
 }
 
-function stepText(
-  run: Run,
-  position: number,
-  window: number,
-  marks: readonly StepMark[],
-  trans: TranslationBundle
-): string {
+function stepText(run: Run, position: number, window: number, marks: readonly StepMark[]): string {
   const { steps } = run;
   const shares = watchedShares(steps, window);
   const estimated = isEstimated(steps, position, shares);
   const parts = SPANS.map((span, at) => ({ span, ms: shownSpanMs(steps, position, at, shares) }))
     .filter(({ ms }) => ms > 0)
-    .map(({ span, ms }) => `${spanName(span, trans)} ${estimated ? '≈ ' : ''}${durationText(ms)}`);
+    .map(({ span, ms }) => `${spanName(span)} ${estimated ? '≈ ' : ''}${durationText(ms)}`);
   const index = steps.index(position);
   const head = trans.__('step %1: %2', countText(index), durationText(steps.wallMs(position)));
   const here = marks.filter(mark => mark.index === index).map(({ text }) => text);

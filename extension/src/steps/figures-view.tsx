@@ -1,18 +1,17 @@
 /** Three figures of a run with their names: the share of the chips' peak, the share of time spent on steps, and the throughput. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type ThroughputMessage, percentText, threeFigures } from '@tpulab/protocol';
 import type { JSX, ReactNode } from 'react';
 import { useUniqueId } from '../ui/use-unique-id.js';
 import { badputName, computeFigure, throughputFigure } from './throughput.js';
+import { trans } from '../text/trans.js';
 
 interface FiguresViewProps {
   readonly measured: ThroughputMessage;
-  readonly trans: TranslationBundle;
 }
 
-export function FiguresView({ measured, trans }: FiguresViewProps): JSX.Element {
-  const compute = computeFigure(measured, trans);
-  const throughput = throughputFigure(measured, trans);
+export function FiguresView({ measured }: FiguresViewProps): JSX.Element {
+  const compute = computeFigure(measured);
+  const throughput = throughputFigure(measured);
   return (
     <div className="jp-TPULabFigures">
       {compute ? (
@@ -30,7 +29,7 @@ export function FiguresView({ measured, trans }: FiguresViewProps): JSX.Element 
           ))}
         </Figure>
       ) : null}
-      <Productive measured={measured} trans={trans} />
+      <Productive measured={measured} />
       {throughput ? (
         <Figure name={trans.__('Throughput')} value={throughput.value} unit={throughput.unit}>
           <p>{trans.__('Mean of the last ten seconds, without evaluations and pauses.')}</p>
@@ -40,7 +39,7 @@ export function FiguresView({ measured, trans }: FiguresViewProps): JSX.Element 
   );
 }
 
-function Productive({ measured: { goodput }, trans }: FiguresViewProps): JSX.Element | null {
+function Productive({ measured: { goodput } }: FiguresViewProps): JSX.Element | null {
   const { totalMs, productiveMs, badputMs } = goodput;
   if (totalMs <= 0) {
     return null;
@@ -57,7 +56,7 @@ function Productive({ measured: { goodput }, trans }: FiguresViewProps): JSX.Ele
       <p>{trans.__('Share of %1 that was spent on training steps. The rest:', durationText(totalMs))}</p>
       {causes.map(([cause, ms]) => (
         <div key={cause} className="jp-TPULab-row">
-          <span>{badputName(cause, trans)}</span>{' '}
+          <span>{badputName(cause)}</span>{' '}
           <strong>
             {durationText(ms)} · {threeFigures((ms / totalMs) * 100)}%
           </strong>

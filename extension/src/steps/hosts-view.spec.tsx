@@ -1,11 +1,8 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import type { HostsMessage } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { reactPlace } from '../testing/react-place.js';
 import { HostsView } from './hosts-view.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 
 const hostOf = (host: number, inputMs: number, lateMs = 0): HostsMessage['hosts'][number] => ({
   host,
@@ -30,7 +27,7 @@ const messageOf = (hosts: HostsMessage['hosts'], straggler: HostsMessage['stragg
 
 describe('the steps by host', () => {
   const place = reactPlace();
-  const show = (hosts: HostsMessage): void => place.show(<HostsView hosts={hosts} trans={trans} />);
+  const show = (hosts: HostsMessage): void => place.show(<HostsView hosts={hosts} />);
 
   it('name the host that the others wait for, and why', () => {
     const late = { host: 2, lateMs: 18, cause: 'input' } as const;

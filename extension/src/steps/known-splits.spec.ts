@@ -3,7 +3,6 @@
  * (`kernel-agent/tests/known-splits.json`): within five points of the truth, or "not known".
  */
 import { readFileSync } from 'node:fs';
-import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import { MAX_STEPS } from '../events/run.js';
 import { SPANS, StepRing } from '../events/step-ring.js';
@@ -25,7 +24,6 @@ interface Case {
 
 const TABLE = new URL('../../../kernel-agent/tests/known-splits.json', import.meta.url);
 const CASES = JSON.parse(readFileSync(TABLE, 'utf-8')) as Record<string, Case>;
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const POINTS = 0.05;
 /** Window sizes of the panel in steps, from the narrowest. */
 const WINDOWS = [16, 64, 256];
@@ -65,7 +63,7 @@ describe.each(Object.entries(CASES))('%s', (_, one) => {
   });
 
   it.each(WINDOWS)('is not blamed on a span that does not limit it, in a window of %d', window => {
-    const { limit } = adviceFor(summaryOf(one, window), trans, null);
+    const { limit } = adviceFor(summaryOf(one, window), null);
     expect([...one.limit, 'unwatched', 'measuring']).toContain(limit);
   });
 });

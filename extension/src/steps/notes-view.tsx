@@ -1,11 +1,11 @@
 /** The agent's findings: advice with its remedy, and the holders of memory when it ran out. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type AdviceMessage, type CodeLocation, type MemoryErrorMessage, sizeText } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
 import { HeldArrays } from '../devices/held-arrays.js';
 import { locationText } from '../compilations/reason.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
+import { trans } from '../text/trans.js';
 
 interface NotesViewProps {
   readonly advice: readonly AdviceMessage[];
@@ -13,13 +13,12 @@ interface NotesViewProps {
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   /** Releases the objects of the last traceback and `Out[]`; null where no request can be sent to the kernel. */
   readonly onFree: (() => void) | null;
-  readonly trans: TranslationBundle;
 }
 
 const ARRAYS_SHOWN = 5;
 
 export const NotesView = memo(
-  function NotesView({ advice, memoryErrors, onGoTo, onFree, trans }: NotesViewProps): JSX.Element | null {
+  function NotesView({ advice, memoryErrors, onGoTo, onFree }: NotesViewProps): JSX.Element | null {
     const newest = memoryErrors.at(-1);
     if (advice.length === 0 && !newest) {
       return null;
@@ -28,14 +27,13 @@ export const NotesView = memo(
       <ul className="jp-TPULabNotes" aria-label={trans.__('Notes and advice')}>
         {newest ? (
           <li className="jp-TPULabCard jp-mod-failed">
-            <MemoryError error={newest} onGoTo={onGoTo} onFree={onFree} trans={trans} />
+            <MemoryError error={newest} onGoTo={onGoTo} onFree={onFree} />
           </li>
         ) : null}
         {advice.map(({ id, message, remedy, location }) => (
           <li key={id} className="jp-TPULabCard jp-mod-advice">
             <p>
-              <Marked pieces={fromBackticks(message)} />{' '}
-              <Place location={location} onGoTo={onGoTo} trans={trans} />
+              <Marked pieces={fromBackticks(message)} /> <Place location={location} onGoTo={onGoTo} />
             </p>
             <p className="jp-TPULab-quiet">
               <Marked pieces={fromBackticks(remedy)} />
@@ -56,19 +54,15 @@ export const NotesView = memo(
 function MemoryError({
   error,
   onGoTo,
-  onFree,
-  trans
-}: { readonly error: MemoryErrorMessage } & Pick<
-  NotesViewProps,
-  'onGoTo' | 'onFree' | 'trans'
->): JSX.Element {
+  onFree
+}: { readonly error: MemoryErrorMessage } & Pick<NotesViewProps, 'onGoTo' | 'onFree'>): JSX.Element {
   const { requestedBytes, freeBytes, limitBytes, arrays, heldBytes, location, text } = error;
   const held = heldBytes.traceback + heldBytes.outputs;
   return (
     <>
       <p>
         <strong>{trans.__('The device ran out of memory.')}</strong>{' '}
-        <Place location={location} onGoTo={onGoTo} trans={trans} />
+        <Place location={location} onGoTo={onGoTo} />
       </p>
       <p title={text}>
         {requestedBytes === null
@@ -84,7 +78,7 @@ function MemoryError({
                   sizeText(limitBytes)
                 )}
       </p>
-      <HeldArrays arrays={arrays} shown={ARRAYS_SHOWN} trans={trans} />
+      <HeldArrays arrays={arrays} shown={ARRAYS_SHOWN} />
       {held > 0 && onFree ? (
         <button type="button" className="jp-TPULab-button" onClick={onFree}>
           {trans.__('Free the %1 that the last traceback and Out[] hold', sizeText(held))}
@@ -96,13 +90,9 @@ function MemoryError({
 
 function Place({
   location,
-  onGoTo,
-  trans
-}: { readonly location: CodeLocation | null } & Pick<
-  NotesViewProps,
-  'onGoTo' | 'trans'
->): JSX.Element | null {
-  const place = locationText(location, trans);
+  onGoTo
+}: { readonly location: CodeLocation | null } & Pick<NotesViewProps, 'onGoTo'>): JSX.Element | null {
+  const place = locationText(location);
   const goTo = location ? onGoTo(location) : null;
   if (place === '') {
     return null;

@@ -1,18 +1,17 @@
 /** The progress of a run: completed steps of all, the remaining time, and the checkpoints. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { countText, secondsText } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { useSeconds } from '../ui/use-changes.js';
 import { progressOf, type StepSummary } from './summary.js';
+import { trans } from '../text/trans.js';
 
 interface ProgressLineProps {
   readonly run: Run;
   readonly summary: StepSummary;
-  readonly trans: TranslationBundle;
 }
 
-export function ProgressLine({ run, summary, trans }: ProgressLineProps): JSX.Element {
+export function ProgressLine({ run, summary }: ProgressLineProps): JSX.Element {
   useSeconds(run.state === 'running');
   const progress = progressOf(run, summary);
   if (progress === null) {
@@ -35,7 +34,7 @@ export function ProgressLine({ run, summary, trans }: ProgressLineProps): JSX.El
           <strong className="jp-TPULabProgress-done">{countText(done)}</strong>{' '}
           {trans.__('of %1 steps', countText(total))}
         </span>
-        <span>{leftText(run, summary.typicalMs, progress, trans)}</span>
+        <span>{leftText(run, summary.typicalMs, progress)}</span>
       </div>
       <div className="jp-TPULabProgress-track">
         <progress
@@ -62,7 +61,7 @@ const HANG_FACTOR = 10;
 const HANG_MS = 5_000;
 
 /** Why a live run has no step for far more than its usual time; null: the silence is normal. */
-export function silenceText(run: Run, typicalMs: number, trans: TranslationBundle): string | null {
+export function silenceText(run: Run, typicalMs: number): string | null {
   if (run.isInBand && run.state === 'running') {
     return trans.__('evaluating or saving');
   }
@@ -76,8 +75,7 @@ export function silenceText(run: Run, typicalMs: number, trans: TranslationBundl
 function leftText(
   run: Run,
   typicalMs: number,
-  { done, total, remainingMs }: NonNullable<ReturnType<typeof progressOf>>,
-  trans: TranslationBundle
+  { done, total, remainingMs }: NonNullable<ReturnType<typeof progressOf>>
 ): string {
   if (run.state === 'failed' || run.state === 'interrupted') {
     return trans.__('ended at step %1', countText(done));
@@ -85,17 +83,15 @@ function leftText(
   if (run.control?.state === 'paused') {
     return trans.__('held between steps');
   }
-  const silence = silenceText(run, typicalMs, trans);
+  const silence = silenceText(run, typicalMs);
   if (silence !== null) {
     return silence;
   }
-  return remainingMs === null || remainingMs <= 0 || done >= total
-    ? ''
-    : remainingText(run, remainingMs, trans);
+  return remainingMs === null || remainingMs <= 0 || done >= total ? '' : remainingText(run, remainingMs);
 }
 
 /** An estimated time: in whole minutes from 90 s on. */
-export function remainingText({ isOpenEnded }: Run, ms: number, trans: TranslationBundle): string {
+export function remainingText({ isOpenEnded }: Run, ms: number): string {
   const text = secondsText(ms < 90_000 ? ms : Math.round(ms / 60_000) * 60_000);
   return isOpenEnded ? trans.__('%1 left in this loop', text) : trans.__('%1 left', text);
 }

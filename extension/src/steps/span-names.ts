@@ -1,8 +1,8 @@
 /** The names of the five spans, and their meanings. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Span } from '../events/step-ring.js';
+import { trans } from '../text/trans.js';
 
-export function spanName(span: Span, trans: TranslationBundle): string {
+export function spanName(span: Span): string {
   switch (span) {
     case 'input':
       return trans.__('input');
@@ -17,7 +17,7 @@ export function spanName(span: Span, trans: TranslationBundle): string {
   }
 }
 
-export function spanMeaning(span: Span, trans: TranslationBundle): string {
+export function spanMeaning(span: Span): string {
   switch (span) {
     case 'input':
       return trans.__('waiting for the next batch');

@@ -1,24 +1,21 @@
 /** The split of the time: one bar of five spans, and a legend with the same in words and figures. */
 import type { JSX } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText } from '@tpulab/protocol';
 import type { Span } from '../events/step-ring.js';
 import { spanMeaning, spanName } from './span-names.js';
 import type { StepSummary } from './summary.js';
+import { trans } from '../text/trans.js';
 
 interface SplitBarProps {
   readonly summary: StepSummary;
-  readonly trans: TranslationBundle;
 }
 
 /** The device's work first, then its waits. */
 const ORDER: readonly Span[] = ['device', 'gap', 'compile', 'input', 'host'];
 
-export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
+export function SplitBar({ summary }: SplitBarProps): JSX.Element {
   const spans = [...summary.spans].sort((a, b) => ORDER.indexOf(a.span) - ORDER.indexOf(b.span));
-  const label = spans
-    .map(({ span, percent }) => trans.__('%1 %2%', spanName(span, trans), percent))
-    .join(', ');
+  const label = spans.map(({ span, percent }) => trans.__('%1 %2%', spanName(span), percent)).join(', ');
   return (
     <>
       <div className="jp-TPULabSplit" role="img" aria-label={trans.__('Where the time went: %1', label)}>
@@ -31,10 +28,10 @@ export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
             <li
               key={span}
               className="jp-TPULabLegend-item"
-              title={trans.__('%1: %2 per step', spanMeaning(span, trans), durationText(meanMs))}
+              title={trans.__('%1: %2 per step', spanMeaning(span), durationText(meanMs))}
             >
               <span className={`jp-TPULabLegend-key jp-mod-${span}`} aria-hidden="true" />
-              <span className="jp-TPULabLegend-name">{spanName(span, trans)}</span>{' '}
+              <span className="jp-TPULabLegend-name">{spanName(span)}</span>{' '}
               <strong className="jp-TPULab-number">{percent}%</strong>
             </li>
           ))}

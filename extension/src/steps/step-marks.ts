@@ -1,9 +1,9 @@
 /** Events at steps besides computing: checkpoints and other work, and commands that were applied. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type BandKind, type ControlMessage, durationText } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import type { StepRing } from '../events/step-ring.js';
 import { valueText } from '../text/value.js';
+import { trans } from '../text/trans.js';
 
 export interface StepMark {
   /** Number of the step in its run. */
@@ -16,23 +16,23 @@ export interface StepMark {
 const LEAVE_BANDS: readonly ControlMessage['action'][] = ['checkpoint', 'evaluate', 'sample', 'resume'];
 
 /** The marks of a run by step, the oldest first. */
-export function marksOf(run: Run, trans: TranslationBundle): StepMark[] {
+export function marksOf(run: Run): StepMark[] {
   // A requested action is named by its command.
   const others = run.bands.filter(({ kind }) => kind !== 'call');
   const bands = others.map(({ step, kind, durationMs, failed }): StepMark => {
-    const name = bandName(kind, trans);
+    const name = bandName(kind);
     const text = failed ? trans.__('%1 failed', name) : `${name} ${durationText(durationMs)}`;
     return { index: step, kind, text };
   });
   const commands = run.commands.flatMap((command): StepMark[] =>
     command.phase === 'applied' && command.step !== null && !LEAVE_BANDS.includes(command.action)
-      ? [{ index: command.step, kind: 'command', text: commandText(command, trans) }]
+      ? [{ index: command.step, kind: 'command', text: commandText(command) }]
       : []
   );
   return [...bands, ...commands].sort((a, b) => a.index - b.index);
 }
 
-export function bandName(kind: BandKind | ControlMessage['action'], trans: TranslationBundle): string {
+export function bandName(kind: BandKind | ControlMessage['action']): string {
   switch (kind) {
     case 'checkpoint':
       return trans.__('checkpoint');
@@ -64,12 +64,9 @@ export function bandName(kind: BandKind | ControlMessage['action'], trans: Trans
 }
 
 /** `learning_rate 2.0e-4 → 1.0e-4`, `stop`, …: the request, without its result. */
-export function commandText(
-  { action, name, value, before }: ControlMessage,
-  trans: TranslationBundle
-): string {
-  if (action === 'call') return name ?? bandName(action, trans);
-  if (action !== 'set') return bandName(action, trans);
+export function commandText({ action, name, value, before }: ControlMessage): string {
+  if (action === 'call') return name ?? bandName(action);
+  if (action !== 'set') return bandName(action);
   const now = value === null ? '' : valueText(value);
   return before === null
     ? trans.__('%1 set to %2', name ?? '', now)

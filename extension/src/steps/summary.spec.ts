@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import { Run } from '../events/run.js';
 import { step, T0 } from '../events/samples.spec-data.js';
@@ -141,11 +140,10 @@ describe('progressOf', () => {
   });
 
   it('names the loop where several have begun and their number is unknown', () => {
-    const trans = nullTranslator.load('jupyterlab_tpulab');
     const epochs = run(120);
-    expect(remainingText(epochs, 6_000, trans)).toBe('6 s left');
+    expect(remainingText(epochs, 6_000)).toBe('6 s left');
     epochs.isOpenEnded = true;
-    expect(remainingText(epochs, 6_000, trans)).toBe('6 s left in this loop');
+    expect(remainingText(epochs, 6_000)).toBe('6 s left in this loop');
   });
 
   it('promises nothing for a run that has ended, or with too few steps', () => {

@@ -1,11 +1,11 @@
 /** The newest steps as a table: the chart's twin for keyboard and screen reader, and for exact figures. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { countText, threeFigures } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import { SPANS, type StepRing } from '../events/step-ring.js';
 import { isEstimated, shownSpanMs, type WatchedShares, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';
+import { trans } from '../text/trans.js';
 
 /** More rows than this are not readable. */
 export const ROWS = 12;
@@ -14,10 +14,9 @@ interface TableViewProps {
   readonly run: Run;
   /** Number of newest steps in the chart and the summary; the watched ones among them give the split of the others. */
   readonly window: number;
-  readonly trans: TranslationBundle;
 }
 
-export function TableView({ run: { steps }, window, trans }: TableViewProps): JSX.Element {
+export function TableView({ run: { steps }, window }: TableViewProps): JSX.Element {
   const count = Math.min(ROWS, steps.length);
   const positions = Array.from({ length: count }, (_, at) => steps.length - 1 - at);
   const shares = watchedShares(steps, window);
@@ -43,7 +42,7 @@ export function TableView({ run: { steps }, window, trans }: TableViewProps): JS
             <th scope="col">{trans.__('total')}</th>
             {SPANS.map(span => (
               <th scope="col" key={span}>
-                {spanName(span, trans)}
+                {spanName(span)}
               </th>
             ))}
           </tr>

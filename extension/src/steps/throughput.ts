@@ -1,6 +1,6 @@
 /** Throughput and MFU of a run in words. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, type ThroughputMessage, threeFigures } from '@tpulab/protocol';
+import { trans } from '../text/trans.js';
 
 interface NamedFigure {
   readonly value: string;
@@ -15,7 +15,7 @@ interface ComputeFigure extends NamedFigure {
 }
 
 /** MFU; a chip of unknown peak has a rate and no MFU. Null where nothing was counted. */
-export function computeFigure({ mfu }: ThroughputMessage, trans: TranslationBundle): ComputeFigure | null {
+export function computeFigure({ mfu }: ThroughputMessage): ComputeFigure | null {
   if (!mfu) {
     return null;
   }
@@ -31,14 +31,15 @@ export function computeFigure({ mfu }: ThroughputMessage, trans: TranslationBund
   if (isLowerBound && mfu.missing?.length) {
     rows.push([trans.__('Not counted'), mfu.missing.join(', ')]);
   }
-  return { value: isLowerBound ? `≥ ${value}` : value, unit, source: sourceText(mfu.source, trans), rows };
+  return { value: isLowerBound ? `≥ ${value}` : value, unit, source: sourceText(mfu.source), rows };
 }
 
 /** Tokens before samples and updates, because they are the same amount of work in every step. */
-export function throughputFigure(
-  { tokensPerSecond, samplesPerSecond, updatesPerSecond }: ThroughputMessage,
-  trans: TranslationBundle
-): NamedFigure | null {
+export function throughputFigure({
+  tokensPerSecond,
+  samplesPerSecond,
+  updatesPerSecond
+}: ThroughputMessage): NamedFigure | null {
   if (tokensPerSecond !== null) {
     return { value: rate(tokensPerSecond), unit: trans.__('tokens/s') };
   }
@@ -72,10 +73,7 @@ function rate(value: number): string {
   return value >= 1_000 ? countText(value) : threeFigures(value);
 }
 
-function sourceText(
-  source: NonNullable<ThroughputMessage['mfu']>['source'],
-  trans: TranslationBundle
-): string {
+function sourceText(source: NonNullable<ThroughputMessage['mfu']>['source']): string {
   switch (source) {
     case 'given':
       return trans.__("From the run's own FLOPs per step");
@@ -89,7 +87,7 @@ function sourceText(
 }
 
 /** The causes of ml-goodput that the agent reports, in words; an unknown cause stays unchanged. */
-export function badputName(cause: string, trans: TranslationBundle): string {
+export function badputName(cause: string): string {
   const names: Readonly<Record<string, string>> = {
     TRAINING_PREP: trans.__('preparing the training'),
     PROGRAM_STARTUP: trans.__('compiling and starting programs'),

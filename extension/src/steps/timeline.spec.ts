@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import { Run } from '../events/run.js';
 import { run as runMessage, step, steps, T0 } from '../events/samples.spec-data.js';
@@ -8,8 +7,6 @@ import { fileName, toCsv } from './export.js';
 import { badputName, computeFigure, throughputFigure } from './throughput.js';
 import { marksOf, positionOf } from './step-marks.js';
 import { behind, MIN_COUNT, moved, zoomed } from './step-window.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 
 function runOf(count: number, name = 'train'): Run {
   const made = new Run('r1');
@@ -77,7 +74,7 @@ describe('marks of the timeline', () => {
       phase: 'applied',
       step: 20
     });
-    expect(marksOf(run, trans)).toEqual([
+    expect(marksOf(run)).toEqual([
       { index: 10, kind: 'checkpoint', text: 'checkpoint 1.90 s' },
       { index: 20, kind: 'command', text: 'rate 2.00e-4 → 1.00e-4' }
     ]);
@@ -133,7 +130,7 @@ describe('the throughput of a run', () => {
   } as const;
   const mfu = { flopsPerStep: 1e12, flopsPerSecond: 2e13, peakFlopsPerSecond: 1.97e14, peakType: 'bf16' };
   const texts = (given: Parameters<typeof computeFigure>[0]) =>
-    [computeFigure(given, trans), throughputFigure(given, trans)].flatMap(figure =>
+    [computeFigure(given), throughputFigure(given)].flatMap(figure =>
       figure ? [`${figure.value} ${figure.unit}`] : []
     );
 
@@ -152,7 +149,7 @@ describe('the throughput of a run', () => {
   });
 
   it('names the parts that a lower bound omits, and its peak', () => {
-    const bound = computeFigure({ ...message, mfu: { ...mfu, value: 0.1, source: 'lower-bound' } }, trans);
+    const bound = computeFigure({ ...message, mfu: { ...mfu, value: 0.1, source: 'lower-bound' } });
     expect(bound?.source).toContain(
       'loops of unknown length count once, a branch as its cheapest arm; custom kernels'
     );
@@ -176,7 +173,7 @@ describe('the throughput of a run', () => {
   });
 
   it("has ml-goodput's causes in words, and an unknown cause unchanged", () => {
-    expect(badputName('DATA_LOADING_SYNC', trans)).toBe('waiting for data');
-    expect(badputName('constructor', trans)).toBe('constructor');
+    expect(badputName('DATA_LOADING_SYNC')).toBe('waiting for data');
+    expect(badputName('constructor')).toBe('constructor');
   });
 });

@@ -1,14 +1,13 @@
 /** The devices' work during two seconds, by XLA operation, as traced by XProf. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { countText, durationText, percentText, type ProfileMessage } from '@tpulab/protocol';
 import type { JSX } from 'react';
+import { trans } from '../text/trans.js';
 
 interface TraceViewProps {
   readonly profile: ProfileMessage;
-  readonly trans: TranslationBundle;
 }
 
-export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
+export function TraceView({ profile }: TraceViewProps): JSX.Element {
   const { durationMs, busyMs, operations, devices, folder } = profile;
   const head =
     devices > 0

@@ -1,6 +1,5 @@
 /** The steps of the current run: their time, its split, and advice. */
 import { type JSX, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type AdviceMessage,
   type CodeLocation,
@@ -27,6 +26,7 @@ import { SplitBar } from './split-bar.js';
 import { type StepSummary, summarize } from './summary.js';
 import { TableView } from './table-view.js';
 import { TraceView } from './trace-view.js';
+import { trans } from '../text/trans.js';
 
 const STEPS_EXAMPLE = 'import tpulab\nfor x in tpulab.steps(data):\n    …';
 
@@ -50,23 +50,22 @@ interface StepsViewProps {
   readonly onExport: ((run: Run) => void) | null;
   /** The run section shows the progress of the run: here it would be of another moment, as that section is drawn less often. */
   readonly hidesProgress: boolean;
-  readonly trans: TranslationBundle;
 }
 
 export function StepsView(props: StepsViewProps): JSX.Element {
-  const { kernel, run, window, loop, paused, onExport, trans } = props;
+  const { kernel, run, window, loop, paused, onExport } = props;
   const [hasTable, setTable] = useState(false);
   const summary = run ? summarize(run.steps, window) : null;
   if (!run || !summary) {
     return (
       <>
-        <Compiling kernel={kernel} trans={trans} />
-        <NoSteps run={run} trans={trans} />
+        <Compiling kernel={kernel} />
+        <NoSteps run={run} />
         <Notes {...props} run={null} cause={null} />
       </>
     );
   }
-  const found = adviceFor(summary, trans, recompileAdvice(kernel, run), run.throughput?.mfu?.value ?? null);
+  const found = adviceFor(summary, recompileAdvice(kernel, run), run.throughput?.mfu?.value ?? null);
   // Naming an output helps only with the hook that reports the step's programs.
   const hidden = found.limit === 'unwatched' ? unavailableReason(kernel.agent, 'device-time') : null;
   const advice =
@@ -76,21 +75,13 @@ export function StepsView(props: StepsViewProps): JSX.Element {
   const cause = causeOf(kernel, run, advice);
   return (
     <div className="jp-TPULabSteps">
-      <Compiling kernel={kernel} trans={trans} />
-      <SplitBar summary={summary} trans={trans} />
+      <Compiling kernel={kernel} />
+      <SplitBar summary={summary} />
       <Cause {...props} cause={cause} summary={summary} advice={advice} />
-      {run.hosts ? <HostsView hosts={run.hosts} trans={trans} /> : null}
-      <ChartView
-        kernel={kernel}
-        run={run}
-        summary={summary}
-        window={window}
-        loop={loop}
-        paused={paused}
-        trans={trans}
-      />
-      {props.hidesProgress ? null : <ProgressLine run={run} summary={summary} trans={trans} />}
-      {run.throughput ? <FiguresView measured={run.throughput} trans={trans} /> : null}
+      {run.hosts ? <HostsView hosts={run.hosts} /> : null}
+      <ChartView kernel={kernel} run={run} summary={summary} window={window} loop={loop} paused={paused} />
+      {props.hidesProgress ? null : <ProgressLine run={run} summary={summary} />}
+      {run.throughput ? <FiguresView measured={run.throughput} /> : null}
       <Notes {...props} run={run} cause={cause} />
       <Actions
         {...props}
@@ -98,13 +89,13 @@ export function StepsView(props: StepsViewProps): JSX.Element {
         onTable={() => setTable(!hasTable)}
         onExport={onExport && (() => onExport(run))}
       />
-      {hasTable ? <TableView run={run} window={window} trans={trans} /> : null}
+      {hasTable ? <TableView run={run} window={window} /> : null}
       {props.traceFailure === null ? null : (
         <p className="jp-TPULab-failure" role="alert">
           {props.traceFailure}
         </p>
       )}
-      {kernel.profile ? <TraceView profile={kernel.profile} trans={trans} /> : null}
+      {kernel.profile ? <TraceView profile={kernel.profile} /> : null}
       {run.dropped > 0 ? (
         <p className="jp-TPULab-quiet">
           {trans._n(
@@ -119,13 +110,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
 }
 
 /** A running compilation, which would otherwise look like inactivity. */
-function Compiling({
-  kernel,
-  trans
-}: {
-  readonly kernel: KernelTelemetry;
-  readonly trans: TranslationBundle;
-}): JSX.Element | null {
+function Compiling({ kernel }: { readonly kernel: KernelTelemetry }): JSX.Element | null {
   const [running] = kernel.compilations.running;
   return running ? (
     <p className="jp-TPULabSay jp-mod-compile">
@@ -146,8 +131,7 @@ function Cause({
   cause,
   summary,
   advice,
-  onGoTo,
-  trans
+  onGoTo
 }: StepsViewProps & {
   readonly cause: AdviceMessage | null;
   readonly summary: StepSummary;
@@ -171,7 +155,7 @@ function Cause({
           {goTo ? (
             <button type="button" className="jp-TPULab-button" onClick={goTo}>
               <Glyph name="line" />
-              {trans.__('Go to %1', locationText(cause.location, trans))}
+              {trans.__('Go to %1', locationText(cause.location))}
             </button>
           ) : null}
           <span className="jp-TPULab-quiet">
@@ -195,8 +179,7 @@ function Notes({
   run,
   cause,
   onGoTo,
-  onFree,
-  trans
+  onFree
 }: StepsViewProps & { readonly cause: AdviceMessage | null }): JSX.Element {
   // The head of the run reports a metric that is not finite; other runs are reported with their own steps.
   const advice = kernel.advice.filter(
@@ -204,15 +187,7 @@ function Notes({
       one !== cause &&
       (run === null || (one.kind !== 'non-finite-metric' && (one.run === null || one.run === run.id)))
   );
-  return (
-    <NotesView
-      advice={advice}
-      memoryErrors={kernel.memoryErrors}
-      onGoTo={onGoTo}
-      onFree={onFree}
-      trans={trans}
-    />
-  );
+  return <NotesView advice={advice} memoryErrors={kernel.memoryErrors} onGoTo={onGoTo} onFree={onFree} />;
 }
 
 /** Actions on the steps, behind one button. */
@@ -221,9 +196,8 @@ function Actions({
   isTracing,
   hasTable,
   onTable,
-  onExport,
-  trans
-}: Pick<StepsViewProps, 'onTrace' | 'isTracing' | 'trans'> & {
+  onExport
+}: Pick<StepsViewProps, 'onTrace' | 'isTracing'> & {
   readonly hasTable: boolean;
   readonly onTable: () => void;
   readonly onExport: (() => void) | null;
@@ -249,7 +223,7 @@ function Actions({
 }
 
 /** For the heading of the section: `48.2 ms/step · 20.7 steps/s`. */
-export function stepTexts(run: Run | null, window: number, trans: TranslationBundle): string[] {
+export function stepTexts(run: Run | null, window: number): string[] {
   const summary = run ? summarize(run.steps, window) : null;
   if (!summary) {
     return [];
@@ -281,7 +255,7 @@ function recompileAdvice(kernel: KernelTelemetry, run: Run): string | null {
   return null;
 }
 
-function NoSteps({ run, trans }: { run: Run | null; trans: TranslationBundle }): JSX.Element {
+function NoSteps({ run }: { run: Run | null }): JSX.Element {
   return (
     <div className="jp-TPULabEmpty">
       <p>

@@ -1,8 +1,8 @@
 /** Hosts of a slice in words. */
-import type { TranslationBundle } from '@jupyterlab/translation';
+import { trans } from './trans.js';
 
 /** `host 2`, `hosts 0-2, 5`. @param hosts ascending */
-export function hostsText(hosts: readonly number[], trans: TranslationBundle): string {
+export function hostsText(hosts: readonly number[]): string {
   const ranges: [number, number][] = [];
   for (const host of hosts) {
     const last = ranges.at(-1);

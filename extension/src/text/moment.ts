@@ -1,6 +1,6 @@
 /** A moment in the past in its shortest form: the time of day, and the date when it was not today. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { clockText } from '@tpulab/protocol';
+import { trans } from './trans.js';
 
 /** For example `14:05:09`, or `2026-11-21 14:05:09`. @param unixMs shown in the time zone of the page */
 export function momentText(unixMs: number, now: number): string {
@@ -13,7 +13,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
 /** How long ago, in one unit: `now`, `5 min ago`, `2 h ago`, `3 days ago`. */
-export function agoText(unixMs: number, now: number, trans: TranslationBundle): string {
+export function agoText(unixMs: number, now: number): string {
   const ms = Math.max(0, now - unixMs);
   if (ms < MINUTE_MS) return trans.__('now');
   if (ms < HOUR_MS) return trans.__('%1 min ago', Math.floor(ms / MINUTE_MS));

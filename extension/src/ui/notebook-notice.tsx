@@ -1,7 +1,7 @@
 /** A line above the cells of a notebook that reports an event, until the user has closed it or it is over. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { type BoxPanel, Widget } from '@lumino/widgets';
+import { trans } from '../text/trans.js';
 
 export interface INoticeText {
   readonly text: string;
@@ -18,15 +18,12 @@ export interface INoticeAction {
 /** One feature's notices above one notebook: a new notice replaces the previous one. */
 export class NoticePlace {
   /** @param header header of the notebook's panel */
-  constructor(
-    private readonly header: BoxPanel,
-    private readonly trans: TranslationBundle
-  ) {}
+  constructor(private readonly header: BoxPanel) {}
 
   show(notice: INoticeText): void {
     this.clear();
     if (!this.header.isDisposed) {
-      this._shown = new NotebookNotice(notice, this.trans);
+      this._shown = new NotebookNotice(notice);
       this.header.addWidget(this._shown);
     }
   }
@@ -40,7 +37,7 @@ export class NoticePlace {
 }
 
 class NotebookNotice extends Widget {
-  constructor({ text, actions }: INoticeText, trans: TranslationBundle) {
+  constructor({ text, actions }: INoticeText) {
     super();
     this.addClass('jp-TPULabNotice');
     this._row.className = 'jp-TPULabNotice-row';

@@ -1,6 +1,5 @@
 // @vitest-environment jsdom
 import type { ISessionContext } from '@jupyterlab/apputils';
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -36,8 +35,7 @@ describe('an interrupt without effect', () => {
           actions[0]?.onClick();
         },
         clear: () => (shown = [])
-      },
-      trans: nullTranslator.load('jupyterlab_tpulab')
+      }
     });
   });
   afterEach(() => vi.useRealTimers());

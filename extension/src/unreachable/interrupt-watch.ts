@@ -1,9 +1,9 @@
 /** Reports above a notebook that an interrupt has had no effect yet, and offers a restart. */
 import type { ISessionContext } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import type { NoticePlace } from '../ui/notebook-notice.js';
+import { trans } from '../text/trans.js';
 
 interface IInterruptWatchOptions {
   readonly commands: CommandRegistry;
@@ -11,14 +11,13 @@ interface IInterruptWatchOptions {
   /** Whether the command concerns this notebook now. */
   readonly isCurrent: () => boolean;
   readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
-  readonly trans: TranslationBundle;
 }
 
 /** An interrupted compilation may take three seconds to end. */
 const WAIT_MS = 4_000;
 
 export function watchInterrupts(options: IInterruptWatchOptions): IDisposable {
-  const { commands, sessionContext, isCurrent, notice, trans } = options;
+  const { commands, sessionContext, isCurrent, notice } = options;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const end = (): void => {
     clearTimeout(timer);

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { MirroredKernel, Remote } from '@tpulab/protocol';
 import { afterEach, expect, test } from 'vitest';
@@ -37,7 +36,6 @@ class Scene {
         this.requests += 1;
         return Promise.resolve(this.mirrored);
       },
-      trans: nullTranslator.load('jupyterlab_tpulab'),
       onStart: name => {
         this.started.push(name);
         return this.onStart();

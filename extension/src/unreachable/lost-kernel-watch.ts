@@ -2,7 +2,6 @@
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { IChangedArgs } from '@jupyterlab/coreutils';
 import type { Kernel, Session } from '@jupyterlab/services';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { MirroredKernel, Remote } from '@tpulab/protocol';
 import type { Remotes } from '../backends/remotes-model.js';
@@ -12,6 +11,7 @@ import { momentText } from '../text/moment.js';
 import type { INoticeAction, INoticeText, NoticePlace } from '../ui/notebook-notice.js';
 import { type KernelOutcome, outcomeOf } from './model.js';
 import { type IRunAgainOptions, RunAgain } from './run-again.js';
+import { trans } from '../text/trans.js';
 
 export interface ILostKernelWatchOptions extends IRunAgainOptions {
   readonly sessionContext: ISessionContext;
@@ -19,7 +19,6 @@ export interface ILostKernelWatchOptions extends IRunAgainOptions {
   readonly notice: Pick<NoticePlace, 'show' | 'clear'>;
   /** Stored data about the kernels of a remote on this machine. */
   readonly mirrored: (remote: string, signal: AbortSignal) => Promise<readonly MirroredKernel[]>;
-  readonly trans: TranslationBundle;
   /** Rejects when there is no kernel; the page has then reported why. */
   readonly onStart: (specName: string) => Promise<unknown>;
   /** Undefined: kernels are chosen elsewhere in the page, where users know it. */
@@ -153,7 +152,7 @@ export class LostKernelWatch implements IDisposable {
   }
 
   private notice(lost: ILost): INoticeText | null {
-    const { trans, remotes, onChoose, onShow } = this.options;
+    const { remotes, onChoose, onShow } = this.options;
     const { remote, specName } = lost;
     const choose = onChoose === undefined ? [] : [{ label: trans.__('Choose a kernel…'), onClick: onChoose }];
     const show = { label: trans.__('Show the machine'), stays: true, onClick: () => onShow(remote) };
@@ -182,7 +181,7 @@ export class LostKernelWatch implements IDisposable {
   }
 
   private lostText(remote: string): string {
-    const { trans, remotes } = this.options;
+    const { remotes } = this.options;
     const since = remotes.get(remote)?.connectedAt ?? null;
     return this._wasPreempted && since !== null
       ? trans.__(
@@ -197,7 +196,6 @@ export class LostKernelWatch implements IDisposable {
   }
 
   private starts(lost: ILost): INoticeAction[] {
-    const { trans } = this.options;
     const last = this._runs.begun.at(-1);
     const start = {
       label: trans.__('Start the kernel again'),

@@ -3,7 +3,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { Dialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { type INotebookModel, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
@@ -12,6 +12,7 @@ import { IBridgeBackends } from '../backends/tokens.js';
 import { whenever } from '../platform/wait.js';
 import { unreachableRemote, type IAbsentRemote } from './model.js';
 import { startOnMachine, watchKernel } from './watch-kernel.js';
+import { trans, translateWith } from '../text/trans.js';
 
 /** How long a notebook waits for the list of remotes before it is opened like any other. */
 const LIST_WAIT_MS = 3_000;
@@ -26,17 +27,17 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
   requires: [IBridgeBackends],
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, backends: IBridgeBackends, translator: ITranslator | null): void => {
-    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    translateWith(translator);
     const { commands, serviceManager, shell } = app;
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
-        new Guard(app, backends, panel, context, trans)
+        new Guard(app, backends, panel, context)
     });
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel): void => {
         watchKernel(panel, {
-          ...{ backends, commands, sessions: serviceManager.sessions, actions: NotebookActions, trans },
-          placeOf: () => new NoticePlace(panel.contentHeader, trans),
+          ...{ backends, commands, sessions: serviceManager.sessions, actions: NotebookActions },
+          placeOf: () => new NoticePlace(panel.contentHeader),
           isCurrent: () => shell.currentWidget === panel,
           onChoose: () => {
             shell.activateById(panel.id);
@@ -55,8 +56,7 @@ class Guard extends DisposableDelegate {
     private readonly app: JupyterFrontEnd,
     private readonly backends: IBridgeBackends,
     private readonly panel: NotebookPanel,
-    private readonly context: DocumentRegistry.IContext<INotebookModel>,
-    private readonly trans: TranslationBundle
+    private readonly context: DocumentRegistry.IContext<INotebookModel>
   ) {
     super(() => context.model.contentChanged.disconnect(this.onContent, this));
     // The content arrives before Lab searches for a kernel; only then is the name of the kernel known.
@@ -110,7 +110,7 @@ class Guard extends DisposableDelegate {
   /** Closes itself when the remote is connected before the user has chosen. */
   private async prompt(unreachable: IAbsentRemote): Promise<Choice | 'back'> {
     const isPreempted = this.backends.remotes.get(unreachable.name)?.state === 'preempted';
-    const dialog = choiceDialog(this.context.localPath, unreachable, isPreempted, this.trans);
+    const dialog = choiceDialog(this.context.localPath, unreachable, isPreempted);
     const decided = new AbortController();
     const reconnection = this.connected(unreachable.name, decided.signal).then(isConnected => {
       dialog.reject();
@@ -159,12 +159,7 @@ class Guard extends DisposableDelegate {
 type Choice = 'connect' | 'local' | 'none';
 
 /** The choice is the only action of its button. */
-function choiceDialog(
-  path: string,
-  { name, why }: IAbsentRemote,
-  isPreempted: boolean,
-  trans: TranslationBundle
-): Dialog<unknown> {
+function choiceDialog(path: string, { name, why }: IAbsentRemote, isPreempted: boolean): Dialog<unknown> {
   const actions = (choice: Choice): Choice[] => [choice];
   return new Dialog({
     title: trans.__('The kernel of this notebook is on "%1"', name),

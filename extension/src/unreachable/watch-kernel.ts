@@ -2,7 +2,6 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { Session } from '@jupyterlab/services';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { splitSpecName } from '../backends/spec-names.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
@@ -29,7 +28,6 @@ interface IPageOfNotebook extends Pick<ILostKernelWatchOptions, 'onChoose' | 'on
   readonly placeOf: (id: 'gone' | 'interrupt') => ILostKernelWatchOptions['notice'];
   /** Whether the page's commands concern this notebook now. */
   readonly isCurrent: () => boolean;
-  readonly trans: TranslationBundle;
 }
 
 /** Watches the kernel until the notebook is closed. */

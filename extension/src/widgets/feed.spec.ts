@@ -1,10 +1,10 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { run } from '../events/samples.spec-data.js';
 import type { AnyModel } from './afm.js';
 import { type Feed, HOST_KEY, openFeed, type WidgetHost } from './feed.js';
 import type { Snapshot } from './snapshot.js';
+import { trans } from '../text/trans.js';
 
 /** The model of a widget whose kernel is on no bridge. */
 class Model implements AnyModel {
@@ -109,7 +109,7 @@ describe('the feed of a widget', () => {
       telemetryOf: () => telemetry,
       machineOf: () => null,
       send: () => Promise.reject(new Error('Nothing is sent here.')),
-      trans: nullTranslator.load('jupyterlab_tpulab')
+      texts: trans
     };
     vi.stubGlobal(HOST_KEY, host);
     try {

@@ -1,5 +1,4 @@
 /** The source of a widget's figures: the bridge where the page has one, else the comm of the widget. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { IBridgeBackends } from '../backends/tokens.js';
@@ -12,6 +11,7 @@ import { ControlModel } from '../runs/model.js';
 import type { IBackend } from '../tokens.js';
 import type { AnyModel } from './afm.js';
 import { asSnapshot, SnapshotReader } from './snapshot.js';
+import { type Texts, trans, translateWith } from '../text/trans.js';
 
 /** The interface that JupyterLab with our extension provides to the widgets of its page. */
 export interface WidgetHost {
@@ -20,7 +20,7 @@ export interface WidgetHost {
   machineOf(kernelId: string): MachineTelemetry | null;
   /** Sends through the bridge, which does not wait for the cell. */
   send(kernelId: string, command: ControlCommand): Promise<ControlMessage>;
-  readonly trans: TranslationBundle;
+  readonly texts: Texts;
 }
 
 const JUPYTER_BACKEND = 'jupyter';
@@ -29,11 +29,7 @@ const JUPYTER_BACKEND = 'jupyter';
 export const HOST_KEY = Symbol.for('tpulab.widget-host');
 
 /** Gives the widgets of this page its live data. */
-export function shareHost(
-  backends: Pick<IBridgeBackends, 'backendOf'>,
-  events: IBridgeEvents,
-  trans: TranslationBundle
-): void {
+export function shareHost(backends: Pick<IBridgeBackends, 'backendOf'>, events: IBridgeEvents): void {
   const backendOf = (kernelId: string): IBackend | null => {
     const backend = backends.backendOf(kernelId);
     return backend && backend.id !== JUPYTER_BACKEND ? backend : null;
@@ -43,7 +39,7 @@ export function shareHost(
     machineOf: kernelId => events.machineOf(backendOf(kernelId)?.id ?? ''),
     send: (kernelId, command) =>
       sendCommand({ kernelId, settings: backendOf(kernelId)?.serverSettings ?? null }, command),
-    trans
+    texts: trans
   };
   (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
 }
@@ -56,7 +52,6 @@ export interface Feed {
   readonly run: Run | null;
   /** Name of the widget's run, while the run has no data: usually its first step has not begun. */
   readonly awaited: string | null;
-  readonly trans: TranslationBundle;
   /** Emitted after each change of these properties. */
   readonly changed: ISignal<unknown, void>;
   dispose(): void;
@@ -66,6 +61,7 @@ const SNAPSHOT = '_snapshot';
 
 export function openFeed(model: AnyModel): Feed {
   const host = (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] ?? null;
+  translateWith(host && { load: () => host.texts });
   const snapshot = asSnapshot(model.get(SNAPSHOT));
   const kernelId = textOf(model.get('kernel_id')) ?? snapshot?.kernelId ?? null;
   const live = host && kernelId !== null ? host.telemetryOf(kernelId) : null;
@@ -121,7 +117,6 @@ abstract class WidgetFeed implements Feed {
     protected readonly model: AnyModel,
     readonly kernel: KernelTelemetry,
     readonly machine: MachineTelemetry | null,
-    readonly trans: TranslationBundle,
     by: 'bridge' | 'comm'
   ) {
     kernel.changed.connect(this.emit, this);
@@ -152,7 +147,7 @@ class BridgeFeed extends WidgetFeed {
   readonly control: ControlModel;
 
   constructor(model: AnyModel, kernel: KernelTelemetry, host: WidgetHost, kernelId: string) {
-    super(model, kernel, host.machineOf(kernelId), host.trans, 'bridge');
+    super(model, kernel, host.machineOf(kernelId), 'bridge');
     this.control = new ControlModel(kernel, command => host.send(kernelId, command));
     this.control.changed.connect(this.emit, this);
   }
@@ -167,7 +162,7 @@ class CommFeed extends WidgetFeed {
   private readonly _waiting = new Map<string, (message: ControlMessage) => void>();
 
   constructor(model: AnyModel) {
-    super(model, new KernelTelemetry('widget'), null, english, 'comm');
+    super(model, new KernelTelemetry('widget'), null, 'comm');
     this._reader = new SnapshotReader(this.kernel);
     this.control = new ControlModel(this.kernel, command => this._send(command));
     this.control.changed.connect(this.emit, this);
@@ -214,23 +209,3 @@ class CommFeed extends WidgetFeed {
     });
   }
 }
-
-/** The values that fill the texts. */
-type Value = string | number;
-
-/** `%1` … `%9` are the values; a single `%` is itself, as in JupyterLab. */
-function filled(text: string, values: readonly Value[]): string {
-  return text.replace(/%(\d)/g, (mark, digit: string) => {
-    const value = values[Number(digit) - 1];
-    return value === undefined ? mark : String(value);
-  });
-}
-
-const bundle = {
-  __: (text: string, ...values: Value[]): string => filled(text, values),
-  _n: (one: string, many: string, count: number, ...values: Value[]): string =>
-    filled(count === 1 ? one : many, [count, ...values])
-};
-
-/** The English source texts, for hosts without JupyterLab's translations. The models of the widgets call only `__` and `_n`. */
-export const english = bundle as unknown as TranslationBundle;

@@ -1,5 +1,4 @@
 /** A widget's front end around one of the panel's views: its feed, and redrawing while it is visible. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { type FunctionComponent, type JSX, useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 import { DrawLoop } from '../ui/draw-loop.js';
@@ -16,7 +15,6 @@ export interface WidgetViewProps {
   readonly loop: DrawLoop;
   /** True while it is not visible. */
   readonly paused: boolean;
-  readonly trans: TranslationBundle;
 }
 
 export function widgetModule(View: FunctionComponent<WidgetViewProps>): WidgetModule {
@@ -45,7 +43,7 @@ interface LiveProps extends Pick<WidgetViewProps, 'model' | 'feed' | 'loop'> {
 function Live({ View, el, ...props }: LiveProps): JSX.Element {
   const paused = !useSeen(el);
   useChanges(props.feed, paused);
-  return <View {...props} paused={paused} trans={props.feed.trans} />;
+  return <View {...props} paused={paused} />;
 }
 
 /** Whether an element is on the screen, in a page that is shown. */

@@ -1,11 +1,12 @@
 /** Registers our widgets in JupyterLab, and gives them the bridge's live figures. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
 import { hideUntrustedWidgets } from './untrusted-state.js';
 import { shareHost } from './feed.js';
+import { translateWith } from '../text/trans.js';
 
 const MODULE_NAME = '@tpulab/widgets';
 const MODULE_VERSION = '1.0.0';
@@ -23,7 +24,8 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
     notebooks: INotebookTracker | null,
     translator: ITranslator | null
   ): void => {
-    shareHost(backends, events, (translator ?? nullTranslator).load('jupyterlab_tpulab'));
+    translateWith(translator);
+    shareHost(backends, events);
     notebooks?.forEach(({ context }) => hideUntrustedWidgets(context.model));
     notebooks?.widgetAdded.connect((_, { context }) => hideUntrustedWidgets(context.model));
     void register(app);

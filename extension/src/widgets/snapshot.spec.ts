@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { devices, run, T0 } from '../events/samples.spec-data.js';
 import { asSnapshot, type Snapshot, SnapshotReader } from './snapshot.js';
-import { english } from './feed.js';
 
 function snapshot(first: number, count: number, fields: Partial<Snapshot> = {}): Snapshot {
   const rows = Array.from({ length: count }, (_, at) => [first + at, T0 + at, 10, 1, 2, 0, 6, 1, 1]);
@@ -59,12 +58,4 @@ describe('a snapshot', () => {
       expect(asSnapshot(value)).toBeNull();
     }
   );
-});
-
-describe('words without translations', () => {
-  it('are filled in as in JupyterLab', () => {
-    expect(english.__('%1 of %2 %', 3, 40)).toBe('3 of 40 %');
-    expect(english._n('%1 step', '%1 steps', 1)).toBe('1 step');
-    expect(english._n('%1 of %2', '%1 of %2 in all', 2, 'x')).toBe('2 of x in all');
-  });
 });

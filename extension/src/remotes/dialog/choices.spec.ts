@@ -1,10 +1,7 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { CheckReport, RemoteCandidates } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { remote } from '../../testing/remotes.js';
 import { choiceAt, choicesFor, type IChoiceGroup, choiceAfter } from './choices.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
 
@@ -40,7 +37,7 @@ const remotes = [
 ];
 
 const shown = (text = '', project: string | null = null): IChoiceGroup[] =>
-  choicesFor({ remotes, candidates, project, report: null }, text, NOW, trans);
+  choicesFor({ remotes, candidates, project, report: null }, text, NOW);
 const rows = (groups: IChoiceGroup[]): unknown =>
   groups.map(({ id, choices }) => [
     id,
@@ -147,7 +144,8 @@ describe('the possible targets', () => {
         },
         ...{ project: null, report }
       },
-      ...(['', NOW, trans] as const)
+      '',
+      NOW
     );
     const found = groups.flatMap(({ choices }) => choices.map(({ name, fit }) => `${name}: ${fit}`));
     expect(found).toEqual([

@@ -1,5 +1,4 @@
 /** The possible targets of a connection, in groups: known remotes, a project's TPU VMs, ssh hosts, and a typed address. No DOM. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   type AddRemote,
   type CheckReport,
@@ -14,6 +13,7 @@ import { agoText } from '../../text/moment.js';
 import { acceleratorName, sourceName } from '../../backends/remote-names.js';
 import { stateText, type Tone, toneOf } from '../state-text.js';
 import { isCloud, sourceOf } from '../target.js';
+import { trans } from '../../text/trans.js';
 
 export type Target =
   | { readonly kind: 'remote'; readonly name: string }
@@ -53,8 +53,7 @@ interface IAvailable {
 export function choicesFor(
   { remotes, candidates, project, report }: IAvailable,
   text: string,
-  now: number,
-  trans: TranslationBundle
+  now: number
 ): IChoiceGroup[] {
   const isListed = (source: RemoteSource): boolean => remotes.some(one => isSameMachine(one.source, source));
   const machines = (candidates?.gcloud.machines ?? []).filter(({ source }) => !isListed(source));
@@ -66,10 +65,10 @@ export function choicesFor(
     .map(destination => ({ kind: 'ssh', destination }) as const)
     .filter(source => !isListed(source));
   const groups: IChoiceGroup[] = [
-    { id: 'recent', choices: remotes.map(one => remoteChoice(one, report, now, trans)) },
-    { id: 'machines', choices: machines.map(one => machineChoice(one, report, trans)) },
-    { id: 'colab', choices: runtimes.map(one => runtimeChoice(one, report, trans)) },
-    { id: 'hosts', choices: hosts.map(one => hostChoice(one, trans)) }
+    { id: 'recent', choices: remotes.map(one => remoteChoice(one, report, now)) },
+    { id: 'machines', choices: machines.map(one => machineChoice(one, report)) },
+    { id: 'colab', choices: runtimes.map(one => runtimeChoice(one, report)) },
+    { id: 'hosts', choices: hosts.map(one => hostChoice(one)) }
   ];
   const words = text.trim().toLowerCase();
   const fitting = groups
@@ -78,7 +77,7 @@ export function choicesFor(
   const source = typedSource(text, project);
   const isThere = fitting.some(({ choices }) => choices.some(({ name }) => name.toLowerCase() === words));
   if (source === null || isThere) return fitting;
-  const typed: IChoiceGroup = { id: 'typed', choices: [typedChoice(source, candidates, trans)] };
+  const typed: IChoiceGroup = { id: 'typed', choices: [typedChoice(source, candidates)] };
   // A plain word is primarily a search; an address can only be a target.
   return /[@:.]/.test(words) ? [typed, ...fitting] : [...fitting, typed];
 }
@@ -133,12 +132,7 @@ function fitOn(
   return machine === undefined ? 'unknown' : fitOf(report, machine.name);
 }
 
-function remoteChoice(
-  remote: Remote,
-  report: CheckReport | null,
-  now: number,
-  trans: TranslationBundle
-): IChoice {
+function remoteChoice(remote: Remote, report: CheckReport | null, now: number): IChoice {
   const { name, source, state, roundTripMs, lastConnectedAt, mirror, accelerator } = remote;
   const isStored = state !== 'connected' && mirror.kernels > 0;
   return {
@@ -151,7 +145,7 @@ function remoteChoice(
       isStored ? trans.__('output kept on this computer') : null
     ]),
     tone: toneOf(state),
-    state: stateText(remote, now, trans).label,
+    state: stateText(remote, now).label,
     figure:
       state === 'connected'
         ? roundTripMs === null
@@ -159,7 +153,7 @@ function remoteChoice(
           : trans.__('%1 ms', Math.max(1, Math.round(roundTripMs)))
         : lastConnectedAt == null
           ? ''
-          : agoText(lastConnectedAt, now, trans),
+          : agoText(lastConnectedAt, now),
     fit: fitOn(report, accelerator?.type ?? null, accelerator?.chip, accelerator?.chips),
     target: { kind: 'remote', name }
   };
@@ -169,10 +163,9 @@ type Machine = RemoteCandidates['gcloud']['machines'][number];
 
 function machineChoice(
   { source, acceleratorType, state, spot = false }: Machine,
-  report: CheckReport | null,
-  trans: TranslationBundle
+  report: CheckReport | null
 ): IChoice {
-  const { tone, label } = cloudState(state, trans);
+  const { tone, label } = cloudState(state);
   return {
     key: `machine ${source.product} ${source.zone} ${source.name}`,
     icon: 'cloud',
@@ -191,8 +184,7 @@ function machineChoice(
 
 function runtimeChoice(
   source: Extract<RemoteSource, { kind: 'colab' }>,
-  report: CheckReport | null,
-  trans: TranslationBundle
+  report: CheckReport | null
 ): IChoice {
   return {
     key: `colab ${source.accelerator}`,
@@ -207,7 +199,7 @@ function runtimeChoice(
   };
 }
 
-function hostChoice(source: Extract<RemoteSource, { kind: 'ssh' }>, trans: TranslationBundle): IChoice {
+function hostChoice(source: Extract<RemoteSource, { kind: 'ssh' }>): IChoice {
   return {
     key: `host ${source.destination}`,
     icon: 'terminal',
@@ -221,18 +213,14 @@ function hostChoice(source: Extract<RemoteSource, { kind: 'ssh' }>, trans: Trans
   };
 }
 
-function typedChoice(
-  source: AddRemote['source'],
-  candidates: RemoteCandidates | null,
-  trans: TranslationBundle
-): IChoice {
+function typedChoice(source: AddRemote['source'], candidates: RemoteCandidates | null): IChoice {
   return {
     key: 'typed',
     icon: 'plus',
     name: source.kind === 'gcloud' ? source.name : sourceName(source),
     about:
       source.kind === 'gcloud'
-        ? cloudText(source, candidates, trans)
+        ? cloudText(source, candidates)
         : source.kind === 'ssh'
           ? trans.__('Over ssh')
           : trans.__('You see the terms and the cost first'),
@@ -246,8 +234,7 @@ function typedChoice(
 
 function cloudText(
   source: Extract<AddRemote['source'], { kind: 'gcloud' }>,
-  candidates: RemoteCandidates | null,
-  trans: TranslationBundle
+  candidates: RemoteCandidates | null
 ): string {
   const names = {
     'tpu-vm': trans.__('TPU VM'),
@@ -268,7 +255,7 @@ export function isIncompleteMachine(text: string): boolean {
 }
 
 /** The cloud's state in our words; an unknown state stays unchanged. */
-function cloudState(state: string, trans: TranslationBundle): { tone: Tone; label: string } {
+function cloudState(state: string): { tone: Tone; label: string } {
   switch (state) {
     case 'READY':
       return { tone: 'ok', label: trans.__('ready') };

@@ -1,6 +1,5 @@
 /** The first screen: the user chooses or types a target, and connects to it. */
 import { type JSX, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { checkRoute, type NotebookCheck } from '@tpulab/protocol';
 import { momentText } from '../../text/moment.js';
 import { useChanges } from '../../ui/use-changes.js';
@@ -15,17 +14,17 @@ import { type IOptions, OptionsView, optionsText, DEFAULT_OPTIONS } from './opti
 import type { IConnectPage } from './remote-props.js';
 import { useAnswer } from './use-answer.js';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
 interface IChooseProps {
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
-  readonly trans: TranslationBundle;
   /** The user has chosen; receives the name of the remote that is being connected. */
   readonly onChosen: (name: string) => void;
   readonly onClose: () => void;
 }
 
-export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChooseProps): JSX.Element {
+export function ChooseScreen({ actions, page, onChosen, onClose }: IChooseProps): JSX.Element {
   const { remotes } = actions;
   useChanges(remotes, false);
   useChanges(actions, false, 0);
@@ -43,8 +42,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
   const groups = choicesFor(
     { remotes: remotes.all, candidates, project, report: check?.report ?? null },
     text,
-    Date.now(),
-    trans
+    Date.now()
   );
   const active = choiceAt(groups, key);
   const known = active?.target.kind === 'remote' ? remotes.get(active.target.name) : null;
@@ -59,7 +57,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
     isCloud(text) ||
     candidates?.gcloud.state === 'ok' ||
     remotes.all.some(({ source }) => source.kind === 'gcloud');
-  const summary = optionsText(options, trans);
+  const summary = optionsText(options);
   const refusal = refusalOf(text);
   return (
     <Frame
@@ -67,10 +65,9 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
       title={trans.__('Connect to a TPU')}
       isFlush
       onClose={onClose}
-      trans={trans}
       head={
         <SearchField
-          {...{ text, groups, active, trans }}
+          {...{ text, groups, active }}
           onText={next => {
             setText(next);
             setKey(null);
@@ -82,7 +79,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
       drawer={
         isOpen ? (
           <OptionsView
-            {...{ options, project, trans }}
+            {...{ options, project }}
             onOptions={setOptions}
             environments={environments.value ?? []}
             isCloud={hasCloud}
@@ -108,12 +105,12 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
             active={active}
             isBusy={isBusy}
             onClick={() => active && void connect(active)}
-            {...{ actions, trans }}
+            {...{ actions }}
           />
         </>
       }
     >
-      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} />}
       {isIncompleteMachine(text) ? (
         <p className="jp-TPULabHint" role="status">
           {trans.__('Type a Google Cloud machine as %1 or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
@@ -130,7 +127,7 @@ export function ChooseScreen({ actions, page, trans, onChosen, onClose }: IChoos
         </p>
       )}
       <Lists
-        {...{ text, groups, active, candidates, trans }}
+        {...{ text, groups, active, candidates }}
         problem={found.problem}
         isLoading={found.isAsking}
         onActive={choice => setKey(choice.key)}
@@ -147,11 +144,10 @@ interface IPrimaryProps {
   readonly isBusy: boolean;
   readonly actions: RemoteActions;
   readonly onClick: () => void;
-  readonly trans: TranslationBundle;
 }
 
 /** The button names its target if there is room. */
-function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProps): JSX.Element {
+function PrimaryButton({ active, isBusy, actions, onClick }: IPrimaryProps): JSX.Element {
   const isThere =
     active?.target.kind === 'remote' && actions.remotes.get(active.target.name)?.state === 'connected';
   const short = isThere ? trans.__('Show') : trans.__('Connect');

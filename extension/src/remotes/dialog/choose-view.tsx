@@ -1,6 +1,5 @@
 /** Lists of possible targets, below one field that searches them and accepts any other host. */
 import { type JSX, type ReactNode, useEffect, useRef } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RemoteCandidates } from '@tpulab/protocol';
 import { CLOUD_FORM } from '../target.js';
 import type { IChoice, IChoiceGroup } from './choices.js';
@@ -10,6 +9,7 @@ import { FIRST } from './frame.js';
 import { Guide } from './guide.js';
 import { Icon } from './icons.js';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
 interface IFieldProps {
   readonly text: string;
@@ -18,11 +18,10 @@ interface IFieldProps {
   readonly active: IChoice | null;
   readonly onMove: (step: 1 | -1) => void;
   readonly onEnter: () => void;
-  readonly trans: TranslationBundle;
 }
 
 export function SearchField(props: IFieldProps): JSX.Element {
-  const { text, onText, groups, active, onMove, onEnter, trans } = props;
+  const { text, onText, groups, active, onMove, onEnter } = props;
   const onKeyDown = (event: React.KeyboardEvent): void => {
     if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       event.preventDefault();
@@ -78,11 +77,10 @@ interface IListsProps {
   readonly onChoose: (choice: IChoice) => void;
   readonly onRefresh: () => void;
   readonly onProject: () => void;
-  readonly trans: TranslationBundle;
 }
 
 export function Lists(props: IListsProps): JSX.Element {
-  const { text, groups, candidates, problem, isLoading, onRefresh, onProject, trans } = props;
+  const { text, groups, candidates, problem, isLoading, onRefresh, onProject } = props;
   const isSearch = text.trim() !== '';
   const group = (id: IChoiceGroup['id']): IChoiceGroup | undefined => groups.find(one => one.id === id);
   const list = (id: IChoiceGroup['id'], label: string): JSX.Element | null => {
@@ -133,9 +131,7 @@ export function Lists(props: IListsProps): JSX.Element {
           {candidates?.colab === undefined || candidates.colab.state === 'ok' ? null : (
             <div className="jp-TPULabDialogCard jp-mod-hint">
               <p className="jp-TPULabQuiet">{candidates.colab.message}</p>
-              {candidates.colab.remedy === null ? null : (
-                <CommandLine text={candidates.colab.remedy} trans={trans} />
-              )}
+              {candidates.colab.remedy === null ? null : <CommandLine text={candidates.colab.remedy} />}
             </div>
           )}
         </section>
@@ -151,7 +147,7 @@ export function Lists(props: IListsProps): JSX.Element {
       )}
       {typedComesFirst ? null : typed}
       {isSearch || isLoading || candidates === null ? null : (
-        <Guide isOpen={groups.length === 0} hasColab={group('colab') !== undefined} trans={trans} />
+        <Guide isOpen={groups.length === 0} hasColab={group('colab') !== undefined} />
       )}
     </>
   );
@@ -159,7 +155,7 @@ export function Lists(props: IListsProps): JSX.Element {
 
 /** Why there are no machines, or which ones are not listed. */
 function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): JSX.Element | null {
-  const { text, candidates, problem, isLoading, hasMachines, onRefresh, trans } = props;
+  const { text, candidates, problem, isLoading, hasMachines, onRefresh } = props;
   const gcloud = candidates?.gcloud ?? null;
   if (isLoading) {
     return (
@@ -189,7 +185,7 @@ function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): J
             {trans.__('Check again')}
           </Button>
         ) : (
-          <CommandLine text={gcloud.remedy} trans={trans}>
+          <CommandLine text={gcloud.remedy}>
             <Button onClick={onRefresh}>
               <Icon name="sync" />
               {trans.__('Check again')}
@@ -234,8 +230,7 @@ function ChoiceList({
   label,
   active,
   onActive,
-  onChoose,
-  trans
+  onChoose
 }: IListsProps & { readonly group: IChoiceGroup; readonly label: string }): JSX.Element {
   return (
     <div role="listbox" id={listId(group.id)} aria-label={label}>
@@ -246,7 +241,6 @@ function ChoiceList({
           isActive={choice.key === active?.key}
           onActive={() => onActive(choice)}
           onChoose={() => onChoose(choice)}
-          trans={trans}
         />
       ))}
     </div>
@@ -258,10 +252,9 @@ interface IRowProps {
   readonly isActive: boolean;
   readonly onActive: () => void;
   readonly onChoose: () => void;
-  readonly trans: TranslationBundle;
 }
 
-function ChoiceRow({ choice, isActive, onActive, onChoose, trans }: IRowProps): JSX.Element {
+function ChoiceRow({ choice, isActive, onActive, onChoose }: IRowProps): JSX.Element {
   const { icon, name, about, tone, state, figure, fit } = choice;
   const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -302,7 +295,7 @@ function ChoiceRow({ choice, isActive, onActive, onChoose, trans }: IRowProps): 
             <span className="jp-TPULabState-word">{state}</span>
           </span>
         )}
-        {fit === null ? null : <FitMark fit={fit}>{fitText(fit, trans)}</FitMark>}
+        {fit === null ? null : <FitMark fit={fit}>{fitText(fit)}</FitMark>}
         {figure === '' ? null : <span className="jp-TPULabQuiet">{figure}</span>}
       </span>
     </div>

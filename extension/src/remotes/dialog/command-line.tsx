@@ -1,9 +1,9 @@
 /** A text to copy: a command, which breaks between its words, or a fingerprint. */
 import { type JSX, type ReactNode, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { FIRST } from './frame.js';
 import { Icon } from './icons.js';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
 interface ICommandLineProps {
   readonly text: string;
@@ -11,10 +11,9 @@ interface ICommandLineProps {
   readonly isFirst?: boolean;
   /** Beside "Copy". */
   readonly children?: ReactNode;
-  readonly trans: TranslationBundle;
 }
 
-export function CommandLine({ text, isFirst = false, children, trans }: ICommandLineProps): JSX.Element {
+export function CommandLine({ text, isFirst = false, children }: ICommandLineProps): JSX.Element {
   return (
     <div className="jp-TPULabCommand">
       <code>
@@ -23,14 +22,14 @@ export function CommandLine({ text, isFirst = false, children, trans }: ICommand
         ))}
       </code>
       <span className="jp-TPULabCommand-buttons">
-        <CopyButton text={text} isFirst={isFirst} trans={trans} />
+        <CopyButton text={text} isFirst={isFirst} />
         {children}
       </span>
     </div>
   );
 }
 
-export function CopyButton({ text, isFirst = false, trans }: ICommandLineProps): JSX.Element {
+export function CopyButton({ text, isFirst = false }: ICommandLineProps): JSX.Element {
   const [isCopied, setCopied] = useState(false);
   const copy = (): void => {
     navigator.clipboard.writeText(text).then(

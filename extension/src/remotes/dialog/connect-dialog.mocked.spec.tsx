@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { ConnectRemote, Holder, Remote, RemoteCandidates, RemoteSource } from '@tpulab/protocol';
 import { act } from 'react';
@@ -10,6 +9,7 @@ import type { IConnectChoice, RemoteActions } from '../actions.js';
 import type { IMachineFacts } from './after-connecting.js';
 import { ConnectBody } from './connect-dialog.js';
 import type { IConnectPage } from './remote-props.js';
+import { trans } from '../../text/trans.js';
 
 // jsdom lacks these, and Lab's parts need them at load.
 vi.hoisted(() =>
@@ -20,8 +20,6 @@ vi.hoisted(() =>
 );
 const facts = vi.hoisted(() => ({ value: null as IMachineFacts | null }));
 vi.mock('./after-connecting.js', () => ({ machineFacts: () => Promise.resolve(facts.value) }));
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const MACHINE = { kind: 'gcloud', product: 'tpu-vm', name: 'far', zone: 'us-east5-b', project: 'p' } as const;
 const PRINT = `SHA256:${'a'.repeat(43)}`;
 
@@ -113,7 +111,7 @@ describe('the dialog', () => {
       sync: (one, folder) => synced.push(`${one} ${folder}`)
     };
     await act(async () => {
-      root.render(<ConnectBody initial={name} onClose={() => (closed += 1)} {...{ actions, page, trans }} />);
+      root.render(<ConnectBody initial={name} onClose={() => (closed += 1)} {...{ actions, page }} />);
       await Promise.resolve();
     });
     requested = requested.filter(([what]) => what !== 'project');

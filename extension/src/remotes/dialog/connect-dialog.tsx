@@ -1,6 +1,5 @@
 /** The dialog "Connect to a TPU…": first the choice of a target, then the progress. Closing it stops nothing. */
 import { type JSX, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { useChanges } from '../../ui/use-changes.js';
 import type { RemoteActions } from '../actions.js';
@@ -13,7 +12,6 @@ import { RemoteScreen } from './remote-screen.js';
 interface IConnectOptions {
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
-  readonly trans: TranslationBundle;
   /** The shown remote; null to choose one. */
   readonly name: string | null;
 }
@@ -30,14 +28,14 @@ interface IBodyProps extends Omit<IConnectOptions, 'name'> {
   readonly onClose: () => void;
 }
 
-export function ConnectBody({ actions, page, trans, initial, onClose }: IBodyProps): JSX.Element {
+export function ConnectBody({ actions, page, initial, onClose }: IBodyProps): JSX.Element {
   const [name, setName] = useState(initial);
   useChanges(actions.remotes, false, 250);
   useChanges(actions, false, 0);
   const remote = name === null ? null : actions.remotes.get(name);
   return remote === null ? (
-    <ChooseScreen onChosen={setName} {...{ actions, page, trans, onClose }} />
+    <ChooseScreen onChosen={setName} {...{ actions, page, onClose }} />
   ) : (
-    <RemoteScreen onBack={() => setName(null)} {...{ remote, actions, page, trans, onClose }} />
+    <RemoteScreen onBack={() => setName(null)} {...{ remote, actions, page, onClose }} />
   );
 }

@@ -11,15 +11,9 @@ import { progressOf } from './stage-rows.js';
 import { StagesView } from './stages-view.js';
 import { useAnswer } from './use-answer.js';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
-export function ConnectedScreen({
-  remote,
-  actions,
-  page,
-  trans,
-  onBack,
-  onClose
-}: IRemoteProps): JSX.Element {
+export function ConnectedScreen({ remote, actions, page, onBack, onClose }: IRemoteProps): JSX.Element {
   const { name } = remote;
   const { api } = actions.remotes;
   const [requested, setRequested] = useState(0);
@@ -66,7 +60,6 @@ export function ConnectedScreen({
         screen={`held ${name}`}
         title={name}
         onClose={onClose}
-        trans={trans}
         aside={
           <Button {...FIRST} disabled={facts.isAsking} onClick={() => setRequested(requested + 1)}>
             <Icon name="sync" />
@@ -80,7 +73,7 @@ export function ConnectedScreen({
         }
       >
         <HoldersView
-          {...{ name, holders, problem, trans }}
+          {...{ name, holders, problem }}
           requested={pid}
           onRequest={setPid}
           onShutDown={shutDown}
@@ -93,7 +86,6 @@ export function ConnectedScreen({
       screen={`done ${name}`}
       title={name}
       onClose={onClose}
-      trans={trans}
       aside={back}
       buttons={
         <>
@@ -107,7 +99,7 @@ export function ConnectedScreen({
       }
     >
       <DoneView
-        {...{ remote, folderState, isOpening, problem, trans }}
+        {...{ remote, folderState, isOpening, problem }}
         facts={facts.value}
         notebook={notebook.value}
         folder={folder === '' ? trans.__('This folder') : `${folder}/`}
@@ -122,8 +114,8 @@ export function ConnectedScreen({
           {trans.__('Setup details')}
           {advice === 0 ? '' : ` (${trans._n('%1 warning', '%1 warnings', advice)})`}
         </summary>
-        <StagesView rows={progressOf(remote, trans).rows} {...{ remote, actions, trans }} />
-        <LogView {...{ remote, actions, trans }} />
+        <StagesView rows={progressOf(remote).rows} {...{ remote, actions }} />
+        <LogView {...{ remote, actions }} />
       </details>
     </Frame>
   );

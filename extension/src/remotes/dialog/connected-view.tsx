@@ -1,6 +1,5 @@
 /** The last screen of connecting: the machine's equipment, the notebook on it, and the files that it needs. */
 import type { JSX } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type Holder, type Remote, secondsText, sizeText } from '@tpulab/protocol';
 import { acceleratorName } from '../../backends/remote-names.js';
 import type { IMachineFacts } from './after-connecting.js';
@@ -9,6 +8,7 @@ import { DeleteHint } from './guide.js';
 import { Icon } from './icons.js';
 import { environmentName } from './stage-rows.js';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
 /** The part of a folder that is not on the remote yet. */
 export type FolderState =
@@ -28,11 +28,10 @@ interface IDoneProps {
   readonly problem: string | null;
   readonly onOpen: () => void;
   readonly onSync: () => void;
-  readonly trans: TranslationBundle;
 }
 
 export function DoneView(props: IDoneProps): JSX.Element {
-  const { remote, facts, notebook, folder, folderState, isOpening, problem, onOpen, onSync, trans } = props;
+  const { remote, facts, notebook, folder, folderState, isOpening, problem, onOpen, onSync } = props;
   const { name, stages } = remote;
   const tookMs = stages.reduce((sum, { durationMs = 0 }) => sum + durationMs, 0);
   const hasInstalled = stages.some(({ name: one, state }) => one === 'environment' && state === 'done');
@@ -56,7 +55,7 @@ export function DoneView(props: IDoneProps): JSX.Element {
           </p>
         </div>
       </div>
-      <Facts remote={remote} facts={facts} trans={trans} />
+      <Facts remote={remote} facts={facts} />
       <section className="jp-TPULabNext">
         <div>
           <h4>
@@ -81,7 +80,7 @@ export function DoneView(props: IDoneProps): JSX.Element {
         <div>
           <h4>{trans.__('Copy the files it needs')}</h4>
           <p className="jp-TPULabQuiet" role="status">
-            {trans.__('Kernels on %1 see only files on %1.', name)} {folderText(folder, folderState, trans)}
+            {trans.__('Kernels on %1 see only files on %1.', name)} {folderText(folder, folderState)}
           </p>
         </div>
         <Button onClick={onSync}>
@@ -94,14 +93,14 @@ export function DoneView(props: IDoneProps): JSX.Element {
           <p className="jp-TPULabQuiet jp-mod-small">
             {trans.__('The VM is billed until you delete it, even while you are not connected.')}
           </p>
-          <DeleteHint source={remote.source} trans={trans} />
+          <DeleteHint source={remote.source} />
         </>
       ) : null}
     </>
   );
 }
 
-function Facts({ remote, facts, trans }: Pick<IDoneProps, 'remote' | 'facts' | 'trans'>): JSX.Element {
+function Facts({ remote, facts }: Pick<IDoneProps, 'remote' | 'facts'>): JSX.Element {
   const accelerator = acceleratorName(remote);
   const free =
     facts !== null && facts.chips > 0 ? trans._n('%1 chip free', '%1 chips free', facts.chips) : null;
@@ -128,7 +127,7 @@ function Facts({ remote, facts, trans }: Pick<IDoneProps, 'remote' | 'facts' | '
   );
 }
 
-function folderText(folder: string, state: FolderState, trans: TranslationBundle): string {
+function folderText(folder: string, state: FolderState): string {
   switch (state.kind) {
     case 'counting':
       return trans.__('Looking at %1…', folder);
@@ -154,11 +153,10 @@ interface IHoldersProps {
   /** The process in the confirmation, if any. */
   readonly requested: number | null;
   readonly onRequest: (pid: number) => void;
-  readonly trans: TranslationBundle;
 }
 
 export function HoldersView(props: IHoldersProps): JSX.Element {
-  const { name, holders, problem, onShutDown, requested, onRequest, trans } = props;
+  const { name, holders, problem, onShutDown, requested, onRequest } = props;
   return (
     <>
       <div className="jp-TPULabDone" role="status">
@@ -178,8 +176,8 @@ export function HoldersView(props: IHoldersProps): JSX.Element {
               <Icon name="chip" />
             </span>
             <span className="jp-TPULabChoice-words">
-              <span className="jp-TPULabChoice-name">{holderName(holder, trans)}</span>
-              <span className="jp-TPULabChoice-about">{holderText(holder, trans)}</span>
+              <span className="jp-TPULabChoice-name">{holderName(holder)}</span>
+              <span className="jp-TPULabChoice-about">{holderText(holder)}</span>
             </span>
             {holder.kernel === null ? null : requested === holder.pid ? (
               <Button kind="danger" onClick={() => onShutDown(holder.pid)}>
@@ -198,12 +196,12 @@ export function HoldersView(props: IHoldersProps): JSX.Element {
   );
 }
 
-function holderName({ kernel, command, pid }: Holder, trans: TranslationBundle): string {
+function holderName({ kernel, command, pid }: Holder): string {
   const document = kernel?.documents[0];
   return document === undefined ? (command ?? trans.__('process %1', pid)) : baseName(document);
 }
 
-function holderText({ kernel, user, pid, kernelId }: Holder, trans: TranslationBundle): string {
+function holderText({ kernel, user, pid, kernelId }: Holder): string {
   if (kernel !== null) {
     return kernel.executionState === 'idle'
       ? trans.__('Your kernel, idle for %1', secondsText(kernel.idleS * 1_000))

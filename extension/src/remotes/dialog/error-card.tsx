@@ -1,23 +1,21 @@
 /** The failure, in one sentence, and the one command that fixes it. */
 import type { JSX, ReactNode } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandLine } from './command-line.js';
 
 interface IErrorProps {
   readonly message: string;
   readonly command?: string | null;
   readonly children?: ReactNode;
-  readonly trans: TranslationBundle;
 }
 
-export function ErrorCard({ message, command = null, children, trans }: IErrorProps): JSX.Element {
+export function ErrorCard({ message, command = null, children }: IErrorProps): JSX.Element {
   const [first, rest] = firstSentence(message);
   return (
     <div className="jp-TPULabDialogCard jp-mod-bad" role="alert">
       <h3>{first}</h3>
       {rest === '' ? null : <p>{rest}</p>}
       {children}
-      {command === null ? null : <CommandLine text={command} trans={trans} />}
+      {command === null ? null : <CommandLine text={command} />}
     </div>
   );
 }

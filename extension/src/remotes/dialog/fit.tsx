@@ -1,8 +1,8 @@
 /** Whether programs fit a chip: an icon and a word, never colour alone. */
 import type { JSX, ReactNode } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Fit } from '@tpulab/protocol';
 import { Icon, type IconName } from './icons.js';
+import { trans } from '../../text/trans.js';
 
 const ICONS: Readonly<Record<Fit, IconName>> = {
   fits: 'check',
@@ -20,7 +20,7 @@ export function FitMark({ fit, children }: { readonly fit: Fit; readonly childre
   );
 }
 
-export function fitText(fit: Fit, trans: TranslationBundle): string {
+export function fitText(fit: Fit): string {
   const texts: Record<Fit, string> = {
     fits: trans.__('fits'),
     tight: trans.__('tight'),

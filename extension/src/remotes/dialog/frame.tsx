@@ -1,8 +1,8 @@
 /** One screen of the dialog: a heading, a part that scrolls, and a footer that is always in view. */
 import { type JSX, type ReactNode, useEffect, useRef } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { Icon } from './icons.js';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
 export const TITLE_ID = 'jp-TPULabDialog-title';
 /** An element with this attribute gets the focus when its screen is shown; otherwise the scrolling part. */
@@ -23,11 +23,10 @@ interface IFrameProps {
   readonly isFlush?: boolean;
   readonly children: ReactNode;
   readonly onClose: () => void;
-  readonly trans: TranslationBundle;
 }
 
 export function Frame(props: IFrameProps): JSX.Element {
-  const { screen, title, head, drawer, aside, buttons, isFlush = false, children, onClose, trans } = props;
+  const { screen, title, head, drawer, aside, buttons, isFlush = false, children, onClose } = props;
   const frame = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const first = frame.current?.querySelector<HTMLElement>('[data-tpulab-first]');

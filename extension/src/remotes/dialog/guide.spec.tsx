@@ -1,11 +1,8 @@
 // @vitest-environment jsdom
-import { nullTranslator } from '@jupyterlab/translation';
 import { act, type JSX } from 'react';
 import { createRoot } from 'react-dom/client';
 import { describe, expect, it, vi } from 'vitest';
 import { DeleteHint, deleteCommand, Guide } from './guide.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
 const NODE = { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone: 'us-east5-b' } as const;
 
 function drawn(element: JSX.Element): HTMLElement {
@@ -17,7 +14,7 @@ function drawn(element: JSX.Element): HTMLElement {
 
 describe('the guide to a TPU', () => {
   it('is open if there is nothing to choose from, and has the command, the quota and the prices', () => {
-    const host = drawn(<Guide isOpen hasColab={false} trans={trans} />);
+    const host = drawn(<Guide isOpen hasColab={false} />);
     expect(host.querySelector('details')!.open).toBe(true);
     expect(host.querySelector('code')!.textContent).toMatch(/^gcloud compute tpus tpu-vm create my-tpu /);
     expect([...host.querySelectorAll('a')].map(({ textContent }) => textContent)).toEqual([
@@ -29,7 +26,7 @@ describe('the guide to a TPU', () => {
   });
 
   it('is closed beside machines, and points to the runtimes of Colab that are offered', () => {
-    const host = drawn(<Guide isOpen={false} hasColab trans={trans} />);
+    const host = drawn(<Guide isOpen={false} hasColab />);
     expect(host.querySelector('details')!.open).toBe(false);
     expect(host.textContent).toContain('Choose one above.');
   });
@@ -55,7 +52,7 @@ describe('the command that deletes a machine', () => {
     for (const name of ['a; rm -rf ~', '$(x)', '--quiet', 'a b']) {
       expect(deleteCommand({ ...NODE, name })).toBeNull();
     }
-    const host = drawn(<DeleteHint source={{ ...NODE, zone: '`x`' }} trans={trans} />);
+    const host = drawn(<DeleteHint source={{ ...NODE, zone: '`x`' }} />);
     expect(host.textContent).toBe('');
   });
 });

@@ -1,8 +1,8 @@
 /** "No TPU yet?": ways to get a TPU, and how to stop its costs. */
 import type { JSX } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { RemoteSource } from '@tpulab/protocol';
 import { CommandLine } from './command-line.js';
+import { trans } from '../../text/trans.js';
 
 /** One chip of the smallest kind, which the cloud may preempt at any time: the cheapest machine for learning. */
 const CREATE =
@@ -17,10 +17,9 @@ interface IGuideProps {
   /** Open if there is nothing to choose from. */
   readonly isOpen: boolean;
   readonly hasColab: boolean;
-  readonly trans: TranslationBundle;
 }
 
-export function Guide({ isOpen, hasColab, trans }: IGuideProps): JSX.Element {
+export function Guide({ isOpen, hasColab }: IGuideProps): JSX.Element {
   return (
     <details className="jp-TPULabGuide" open={isOpen}>
       <summary>{trans.__('No TPU yet?')}</summary>
@@ -32,7 +31,7 @@ export function Guide({ isOpen, hasColab, trans }: IGuideProps): JSX.Element {
             <Link to={QUOTA}>{trans.__('TPU quota')}</Link>.{' '}
             {trans.__('A VM costs money until you delete it:')} <Link to={PRICES}>{trans.__('prices')}</Link>.
           </span>
-          <CommandLine text={CREATE} trans={trans} />
+          <CommandLine text={CREATE} />
         </li>
         <li>
           <span>
@@ -63,13 +62,7 @@ export function Guide({ isOpen, hasColab, trans }: IGuideProps): JSX.Element {
 }
 
 /** For a machine that is billed until it is deleted. */
-export function DeleteHint({
-  source,
-  trans
-}: {
-  readonly source: CloudSource;
-  readonly trans: TranslationBundle;
-}): JSX.Element | null {
+export function DeleteHint({ source }: { readonly source: CloudSource }): JSX.Element | null {
   const command = deleteCommand(source);
   return command === null ? null : (
     <details className="jp-TPULabGuide">
@@ -77,7 +70,7 @@ export function DeleteHint({
       <p className="jp-TPULabQuiet jp-mod-small">
         {trans.__('Deletes the VM, its disk and everything on it. Copy what you need first.')}
       </p>
-      <CommandLine text={command} trans={trans} />
+      <CommandLine text={command} />
     </details>
   );
 }

@@ -1,9 +1,9 @@
 /** The connection options of a machine: environment, route, project, and whether anything is installed there. */
 import { type FormEvent, type JSX, useId, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CloudReach, EnvironmentInfo } from '@tpulab/protocol';
 import { FIRST } from './frame.js';
 import { environmentName } from './stage-rows.js';
+import { trans } from '../../text/trans.js';
 
 export interface IOptions {
   /** '' and null: the machine's present setting, or the default for a new machine. */
@@ -25,11 +25,10 @@ interface IOptionsProps {
   readonly onProject: (project: string | null) => void;
   /** Whether components are installed on the chosen machine, unless the user decides otherwise. */
   readonly installs: boolean;
-  readonly trans: TranslationBundle;
 }
 
 export function OptionsView(props: IOptionsProps): JSX.Element {
-  const { options, onOptions, environments, isCloud, installs, trans } = props;
+  const { options, onOptions, environments, isCloud, installs } = props;
   return (
     <div className="jp-TPULabOptions" role="group" aria-label={trans.__('Options')}>
       <label className="jp-TPULabField">
@@ -55,9 +54,9 @@ export function OptionsView(props: IOptionsProps): JSX.Element {
               onChange={event => onOptions({ ...options, reach: event.target.value as CloudReach | '' })}
             >
               <option value="">{trans.__('Keep current (external IP if new)')}</option>
-              <option value="external">{reachName('external', trans)}</option>
-              <option value="iap">{reachName('iap', trans)}</option>
-              <option value="internal">{reachName('internal', trans)}</option>
+              <option value="external">{reachName('external')}</option>
+              <option value="iap">{reachName('iap')}</option>
+              <option value="internal">{reachName('internal')}</option>
             </select>
           </label>
           <ProjectField {...props} />
@@ -80,7 +79,7 @@ function projectOf(text: string): string | null {
   return /^[\w.:][\w.:-]{0,255}$/.test(text.trim()) ? text.trim() : null;
 }
 
-function ProjectField({ project, ownProject, onProject, trans }: IOptionsProps): JSX.Element {
+function ProjectField({ project, ownProject, onProject }: IOptionsProps): JSX.Element {
   const [text, setText] = useState(project ?? '');
   const hint = useId();
   const isEmpty = text.trim() === '';
@@ -115,17 +114,17 @@ function ProjectField({ project, ownProject, onProject, trans }: IOptionsProps):
 }
 
 /** The chosen options, in a few words. */
-export function optionsText({ environment, reach, install }: IOptions, trans: TranslationBundle): string {
+export function optionsText({ environment, reach, install }: IOptions): string {
   return [
     environment === '' ? null : environmentName(environment),
-    reach === '' ? null : reachName(reach, trans),
+    reach === '' ? null : reachName(reach),
     install === false ? trans.__('nothing installed') : null
   ]
     .filter(part => part !== null)
     .join(' · ');
 }
 
-function reachName(reach: CloudReach, trans: TranslationBundle): string {
+function reachName(reach: CloudReach): string {
   switch (reach) {
     case 'external':
       return trans.__('External IP');

@@ -1,16 +1,15 @@
 /** Questions of ssh: whether a host key is right, a passphrase, a password. Nothing is trusted by Enter alone. */
 import { type FormEvent, type JSX, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { HostKeyQuestion, RemotePrompt } from '@tpulab/protocol';
 import { CommandLine } from './command-line.js';
 import { FIRST } from './frame.js';
 import { Icon } from './icons.js';
+import { trans } from '../../text/trans.js';
 
 interface IQuestionProps {
   readonly name: string;
   readonly prompt: RemotePrompt;
   readonly onAnswer: (value: string | boolean) => void;
-  readonly trans: TranslationBundle;
 }
 
 /** Whether the pasted text has this fingerprint; null while it contains none. */
@@ -24,10 +23,9 @@ interface IHostKeyProps {
   readonly hostKey: HostKeyQuestion;
   readonly pasted: string;
   readonly onPasted: (text: string) => void;
-  readonly trans: TranslationBundle;
 }
 
-export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKeyProps): JSX.Element {
+export function HostKeyCard({ name, hostKey, pasted, onPasted }: IHostKeyProps): JSX.Element {
   const { type, fingerprint, address, command } = hostKey;
   const compared = matchesFingerprint(fingerprint, pasted);
   return (
@@ -39,11 +37,11 @@ export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKey
           : trans.__('First connection to %1 (%2). Its key should match the one on the VM.', name, address)}
       </p>
       <h4>{trans.__('%1 fingerprint', type)}</h4>
-      <CommandLine text={fingerprint} isFirst trans={trans} />
+      <CommandLine text={fingerprint} isFirst />
       {command === null ? null : (
         <>
           <h4>{trans.__('To see the fingerprint on the VM, run')}</h4>
-          <CommandLine text={command} trans={trans} />
+          <CommandLine text={command} />
         </>
       )}
       <label className="jp-TPULabField">
@@ -71,8 +69,7 @@ export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKey
 export function SecretCard({
   prompt,
   onAnswer,
-  form,
-  trans
+  form
 }: IQuestionProps & { readonly form: string }): JSX.Element {
   const [value, setValue] = useState('');
   const onSubmit = (event: FormEvent): void => {

@@ -1,9 +1,9 @@
 /** The gateway's automatic remedies for an error or a warning, on a button. */
 import { type JSX, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteAction } from '@tpulab/protocol';
 import type { RemoteActions } from '../actions.js';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
 interface IActionProps {
   readonly remote: Remote;
@@ -24,9 +24,9 @@ export function ActionButton({ remote, actions, action }: IActionProps): JSX.Ele
   );
 }
 
-type IRemediesProps = Omit<IActionProps, 'action'> & { readonly trans: TranslationBundle };
+type IRemediesProps = Omit<IActionProps, 'action'> & {};
 
-export function Remedies({ remote, actions, trans }: IRemediesProps): JSX.Element {
+export function Remedies({ remote, actions }: IRemediesProps): JSX.Element {
   const { error } = remote;
   return (
     <>

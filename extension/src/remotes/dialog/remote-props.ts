@@ -1,5 +1,4 @@
 /** The properties of a remote's screens. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
 import type { RemoteActions } from '../actions.js';
 
@@ -18,7 +17,6 @@ export interface IRemoteProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
   readonly page: IConnectPage;
-  readonly trans: TranslationBundle;
   readonly onBack: () => void;
   readonly onClose: () => void;
 }

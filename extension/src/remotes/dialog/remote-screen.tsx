@@ -13,8 +13,8 @@ import { Remedies } from './remedies.js';
 import type { IRemoteProps } from './remote-props.js';
 import { progressOf } from './stage-rows.js';
 import { Bar, StagesView } from './stages-view.js';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { Button } from '../../ui/button.js';
+import { trans } from '../../text/trans.js';
 
 export function RemoteScreen(props: IRemoteProps): JSX.Element {
   const { remote } = props;
@@ -31,19 +31,18 @@ export function RemoteScreen(props: IRemoteProps): JSX.Element {
   }
 }
 
-function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.Element {
+function ProgressScreen({ remote, actions, onClose }: IRemoteProps): JSX.Element {
   const { name, state } = remote;
   const isReconnecting = state === 'reconnecting';
   const isQueued = state === 'queued';
   useSeconds(isReconnecting || isQueued);
-  const progress = progressOf(remote, trans);
-  const { label, detail } = stateText(remote, Date.now(), trans);
+  const progress = progressOf(remote);
+  const { label, detail } = stateText(remote, Date.now());
   return (
     <Frame
       screen={`progress ${name}`}
       title={isReconnecting ? trans.__('Reconnecting to %1', name) : trans.__('Connecting to %1', name)}
       onClose={onClose}
-      trans={trans}
       aside={
         <span className="jp-TPULabQuiet jp-mod-small">
           {isQueued
@@ -89,8 +88,8 @@ function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.
           <Bar fraction={progress.fraction} label={trans.__('Setup')} />
         </>
       )}
-      <StagesView rows={progress.rows} {...{ remote, actions, trans }} />
-      <LogView {...{ remote, actions, trans }} />
+      <StagesView rows={progress.rows} {...{ remote, actions }} />
+      <LogView {...{ remote, actions }} />
     </Frame>
   );
 }
@@ -99,7 +98,6 @@ function PromptScreen({
   remote,
   prompt,
   actions,
-  trans,
   onClose
 }: IRemoteProps & { readonly prompt: RemotePrompt }): JSX.Element {
   const { name } = remote;
@@ -117,7 +115,6 @@ function PromptScreen({
       screen={`prompt ${id}`}
       title={trans.__('Connecting to %1', name)}
       onClose={onClose}
-      trans={trans}
       aside={
         hostKey ? (
           <span className="jp-TPULabQuiet jp-mod-small">
@@ -147,23 +144,23 @@ function PromptScreen({
         </>
       }
     >
-      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} />}
       {consent ? (
-        <ConsentCard {...{ consent, trans }} />
+        <ConsentCard {...{ consent }} />
       ) : hostKey ? (
-        <HostKeyCard {...{ name, hostKey, pasted, trans }} onPasted={setPasted} />
+        <HostKeyCard {...{ name, hostKey, pasted }} onPasted={setPasted} />
       ) : (
-        <SecretCard {...{ name, prompt, form, trans }} onAnswer={answer} />
+        <SecretCard {...{ name, prompt, form }} onAnswer={answer} />
       )}
       <StagesView
-        rows={progressOf(remote, trans).rows.filter(({ state }) => state !== 'to-come')}
-        {...{ remote, actions, trans }}
+        rows={progressOf(remote).rows.filter(({ state }) => state !== 'to-come')}
+        {...{ remote, actions }}
       />
     </Frame>
   );
 }
 
-function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps): JSX.Element {
+function FailedScreen({ remote, actions, onBack, onClose }: IRemoteProps): JSX.Element {
   const { name, state, error } = remote;
   const [isBusy, setBusy] = useState(false);
   const again = (): void => {
@@ -183,7 +180,6 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
             : trans.__('Could not connect to %1', name)
       }
       onClose={onClose}
-      trans={trans}
       aside={
         <Button kind="bare" onClick={onBack}>
           <Icon name="left" />
@@ -203,7 +199,7 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
         </>
       }
     >
-      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} />}
       {isEnding ? (
         <p role="status">
           <span className="jp-TPULabRing" />{' '}
@@ -211,22 +207,21 @@ function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps)
         </p>
       ) : null}
       {error === null ? null : (
-        <ErrorCard message={error.message} command={error.command} trans={trans}>
-          <Remedies {...{ remote, actions, trans }} />
+        <ErrorCard message={error.message} command={error.command}>
+          <Remedies {...{ remote, actions }} />
         </ErrorCard>
       )}
-      <StagesView rows={progressOf(remote, trans).rows} {...{ remote, actions, trans }} />
-      <LogView {...{ remote, actions, trans }} />
+      <StagesView rows={progressOf(remote).rows} {...{ remote, actions }} />
+      <LogView {...{ remote, actions }} />
     </Frame>
   );
 }
 
 interface IConsentProps {
   readonly consent: RemoteConsent;
-  readonly trans: TranslationBundle;
 }
 
-function ConsentCard({ consent, trans }: IConsentProps): JSX.Element {
+function ConsentCard({ consent }: IConsentProps): JSX.Element {
   const { title, terms, figures, source } = consent;
   return (
     <section className="jp-TPULabDialogCard jp-mod-ask" aria-label={title}>
@@ -238,7 +233,7 @@ function ConsentCard({ consent, trans }: IConsentProps): JSX.Element {
         {figures.map(figure => (
           <div key={figure.name}>
             <dt className="jp-TPULabQuiet">{figure.label}</dt>
-            <dd>{figureText(figure, trans)}</dd>
+            <dd>{figureText(figure)}</dd>
           </div>
         ))}
       </dl>
@@ -252,7 +247,7 @@ function ConsentCard({ consent, trans }: IConsentProps): JSX.Element {
 }
 
 /** An unknown figure is labelled as unknown. */
-function figureText({ value, unit }: ConsentFigure, trans: TranslationBundle): string {
+function figureText({ value, unit }: ConsentFigure): string {
   if (value === null) return trans.__('unknown');
   const text = String(Math.round(value * 100) / 100);
   return unit === '' ? text : `${text} ${unit}`;

@@ -1,10 +1,8 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { RemoteStage } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { remote } from '../../testing/remotes.js';
 import { type IProgress, progressOf } from './stage-rows.js';
-
-const trans = nullTranslator.load('jupyterlab_tpulab');
+import { trans } from '../../text/trans.js';
 const SOURCE = { kind: 'gcloud', product: 'tpu-vm', name: 'far', zone: 'z' } as const;
 
 const stage = (name: string, state: RemoteStage['state'], more: Partial<RemoteStage> = {}): RemoteStage => ({
@@ -21,7 +19,7 @@ const rows = ({ rows: all }: IProgress): string[] =>
 describe('the stages of connecting', () => {
   it('list coming stages below completed ones, with the duration of each', () => {
     const stages = [stage('gcloud', 'done', { durationMs: 1_400 }), stage('ssh', 'running')];
-    const progress = progressOf(remote({ source: SOURCE, stages }), trans);
+    const progress = progressOf(remote({ source: SOURCE, stages }));
     expect(rows(progress)).toEqual([
       'Find the VM|done|1.40 s',
       'Connect with ssh|running|',
@@ -42,7 +40,7 @@ describe('the stages of connecting', () => {
       stage('python', 'done'),
       stage('environment', 'running', { detail: '41 of 76 packages', fraction: 0.5 })
     ];
-    const progress = progressOf(remote({ stages }), trans);
+    const progress = progressOf(remote({ stages }));
     expect(rows(progress)).toEqual([
       'Connect with ssh|done|',
       'Check the machine|done|all well · 600 ms',
@@ -62,7 +60,7 @@ describe('the stages of connecting', () => {
       stage('host-2', 'failed', { detail: 'refused' }),
       stage('check', 'running')
     ];
-    expect(rows(progressOf(remote({ stages }), trans))).toEqual([
+    expect(rows(progressOf(remote({ stages })))).toEqual([
       'Connect with ssh|done|',
       'Check the machine|running|',
       'Install what is missing|to-come|',
@@ -76,11 +74,11 @@ describe('the stages of connecting', () => {
     const there = ['node', 'bridge', 'uv', 'python', 'environment', 'gateway'].map(name =>
       stage(name, 'skipped')
     );
-    expect(rows(progressOf(remote({ stages: [stage('ssh', 'done'), ...there] }), trans)).slice(-2)).toEqual([
+    expect(rows(progressOf(remote({ stages: [stage('ssh', 'done'), ...there] }))).slice(-2)).toEqual([
       'Install what is missing|skipped|already installed',
       'Start the TPULab server|skipped|already installed'
     ]);
-    const bare = progressOf(remote({ install: false, stages: [stage('ssh', 'failed')] }), trans);
+    const bare = progressOf(remote({ install: false, stages: [stage('ssh', 'failed')] }));
     expect(rows(bare)).toEqual([
       'Connect with ssh|failed|failed',
       'Check the machine|to-come|',
@@ -90,7 +88,7 @@ describe('the stages of connecting', () => {
 
   it('unknown to this page have the titles from the gateway', () => {
     const stages = [stage('colab', 'running', { title: trans.__('Assign a Colab runtime') })];
-    expect(progressOf(remote({ stages }), trans)).toMatchObject({ doing: 'Assign a Colab runtime' });
+    expect(progressOf(remote({ stages }))).toMatchObject({ doing: 'Assign a Colab runtime' });
   });
 
   it('show the progress of a download while it runs, separate from the activity', () => {
@@ -98,10 +96,9 @@ describe('the stages of connecting', () => {
     const environment = (state: RemoteStage['state']): RemoteStage =>
       stage('environment', state, { detail: 'Downloading libtpu (312 MiB)', transfer });
     const amount = (state: RemoteStage['state']): string =>
-      progressOf(
-        remote({ source: SOURCE, stages: [stage('ssh', 'done'), environment(state)] }),
-        trans
-      ).rows.find(({ name }) => name === 'environment')!.amount;
+      progressOf(remote({ source: SOURCE, stages: [stage('ssh', 'done'), environment(state)] })).rows.find(
+        ({ name }) => name === 'environment'
+      )!.amount;
     expect(amount('running')).toBe('312 / 660 MiB · 42.0 MiB/s');
     expect(amount('done')).toBe('');
   });
@@ -112,8 +109,7 @@ describe('the stages of connecting', () => {
         remote({
           source: { kind: 'colab', accelerator: 'v5e1' },
           stages: names.map(name => stage(name, 'done'))
-        }),
-        trans
+        })
       ).rows.map(({ title }) => title);
     expect(titles('colab', 'colab-account').slice(0, 3)).toEqual([
       'colab',

@@ -1,6 +1,6 @@
 /** The stages of connecting as displayed: past, present and future ones. No DOM. */
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText, type Remote, type RemoteStage, transferText } from '@tpulab/protocol';
+import { trans } from '../../text/trans.js';
 
 export interface IStageRow {
   readonly name: string;
@@ -30,7 +30,7 @@ const GATEWAY = 'gateway';
 /** The other hosts of a slice, a row each, in the order of their numbers. */
 const HOST = /^host-\d+$/;
 
-export function progressOf(remote: Remote, trans: TranslationBundle): IProgress {
+export function progressOf(remote: Remote): IProgress {
   const { source, install, stages, environment } = remote;
   const reported = new Map(stages.map(stage => [stage.name, stage]));
   const isCloudRemote = source.kind === 'gcloud';
@@ -53,9 +53,9 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
     const stage = name === 'install' ? asOneStage(reported) : reported.get(name);
     return {
       name,
-      title: titleOf(name, stage, environment, trans),
+      title: titleOf(name, stage, environment),
       state: stage?.state ?? 'to-come',
-      detail: stage ? detailOf(stage, trans) : '',
+      detail: stage ? detailOf(stage) : '',
       fraction: stage?.fraction ?? null,
       amount: stage?.state === 'running' && stage.transfer ? transferText(stage.transfer) : ''
     };
@@ -65,7 +65,7 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
   const at = now < 0 ? Math.min(ended, rows.length - 1) : now;
   return {
     rows,
-    doing: doingText(rows[at]?.name ?? '', rows[at]?.title ?? '', environment, trans),
+    doing: doingText(rows[at]?.name ?? '', rows[at]?.title ?? '', environment),
     step: at + 1,
     fraction: (at + (rows[at]?.fraction ?? 0)) / rows.length
   };
@@ -88,12 +88,7 @@ function asOneStage(reported: ReadonlyMap<string, RemoteStage>): RemoteStage | u
   return reported.has(GATEWAY) ? reported.get('bridge') : undefined;
 }
 
-function titleOf(
-  name: string,
-  stage: RemoteStage | undefined,
-  environment: string,
-  trans: TranslationBundle
-): string {
+function titleOf(name: string, stage: RemoteStage | undefined, environment: string): string {
   switch (name) {
     case 'gcloud':
       return trans.__('Find the VM');
@@ -118,7 +113,7 @@ function titleOf(
   }
 }
 
-function doingText(name: string, title: string, environment: string, trans: TranslationBundle): string {
+function doingText(name: string, title: string, environment: string): string {
   switch (name) {
     case 'gcloud':
       return trans.__('Finding the VM');
@@ -142,7 +137,7 @@ export function environmentName(name: string): string {
   return name === 'jax' ? 'JAX' : name;
 }
 
-function detailOf({ state, detail, durationMs }: RemoteStage, trans: TranslationBundle): string {
+function detailOf({ state, detail, durationMs }: RemoteStage): string {
   const took = durationMs === undefined || state === 'running' ? null : durationText(durationMs);
   // The reason of a failed stage is shown once, above all stages.
   const found =

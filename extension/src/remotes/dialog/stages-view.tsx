@@ -1,18 +1,17 @@
 /** The stages of connecting, one below the other, with the advice of the machine checks. */
 import type { JSX } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import type { RemoteActions } from '../actions.js';
 import { CopyButton } from './command-line.js';
 import { Icon, type IconName } from './icons.js';
 import { ActionButton } from './remedies.js';
 import type { IStageRow } from './stage-rows.js';
+import { trans } from '../../text/trans.js';
 
 interface IStagesProps {
   readonly rows: readonly IStageRow[];
   readonly remote: Remote;
   readonly actions: RemoteActions;
-  readonly trans: TranslationBundle;
 }
 
 const MARKS: Readonly<Record<Exclude<IStageRow['state'], 'running'>, IconName>> = {
@@ -22,7 +21,7 @@ const MARKS: Readonly<Record<Exclude<IStageRow['state'], 'running'>, IconName>> 
   'to-come': 'circle'
 };
 
-export function StagesView({ rows, remote, actions, trans }: IStagesProps): JSX.Element | null {
+export function StagesView({ rows, remote, actions }: IStagesProps): JSX.Element | null {
   const advice = remote.checks.filter(({ state }) => state !== 'ok');
   const isWaiting = remote.state === 'waiting';
   if (remote.stages.length === 0 && remote.checks.length === 0) return null;
@@ -30,9 +29,9 @@ export function StagesView({ rows, remote, actions, trans }: IStagesProps): JSX.
     <ol className="jp-TPULabStages" aria-label={trans.__('Stages')}>
       {rows.map(row => (
         <li key={row.name} className={`jp-TPULabStage jp-mod-${row.state}`}>
-          <StageLine {...{ row, isWaiting, trans }} />
+          <StageLine {...{ row, isWaiting }} />
           {(row.name === 'check' ? advice : []).map(check => (
-            <Advice key={check.name} {...{ check, remote, actions, trans }} />
+            <Advice key={check.name} {...{ check, remote, actions }} />
           ))}
         </li>
       ))}
@@ -43,10 +42,9 @@ export function StagesView({ rows, remote, actions, trans }: IStagesProps): JSX.
 interface IStageProps {
   readonly row: IStageRow;
   readonly isWaiting: boolean;
-  readonly trans: TranslationBundle;
 }
 
-function StageLine({ row, isWaiting, trans }: IStageProps): JSX.Element {
+function StageLine({ row, isWaiting }: IStageProps): JSX.Element {
   const { state, title, detail, fraction, amount } = row;
   const isRunning = state === 'running';
   return (
@@ -56,7 +54,7 @@ function StageLine({ row, isWaiting, trans }: IStageProps): JSX.Element {
       </span>
       <span className="jp-TPULabStage-title">
         {title}
-        <span className="jp-TPULab-unseen">, {stateName(state, trans)}</span>
+        <span className="jp-TPULab-unseen">, {stateName(state)}</span>
       </span>
       <span className="jp-TPULabStage-detail">
         {isRunning && isWaiting ? trans.__('waiting for you') : isRunning ? null : detail}
@@ -83,7 +81,7 @@ export function StageNow({
   );
 }
 
-function stateName(state: IStageRow['state'], trans: TranslationBundle): string {
+function stateName(state: IStageRow['state']): string {
   const names: Record<RemoteStage['state'] | 'to-come', string> = {
     running: trans.__('running'),
     done: trans.__('done'),
@@ -114,8 +112,7 @@ export function Bar({ fraction, label }: { readonly fraction: number; readonly l
 function Advice({
   check,
   remote,
-  actions,
-  trans
+  actions
 }: Omit<IStagesProps, 'rows'> & { readonly check: RemoteCheck }): JSX.Element {
   const { name, state, message, remedy, action } = check;
   const [before, command, after] = parted(remedy ?? '');
@@ -129,7 +126,7 @@ function Advice({
       {action ? (
         <ActionButton {...{ remote, actions, action }} />
       ) : command === null ? null : (
-        <CopyButton text={command} trans={trans} />
+        <CopyButton text={command} />
       )}
     </div>
   );

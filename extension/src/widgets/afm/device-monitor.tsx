@@ -2,10 +2,11 @@
 import type { JSX } from 'react';
 import { DevicesNow, devicesText } from '../../devices/now-view.js';
 import { widgetModule, type WidgetViewProps } from '../module.js';
+import { trans } from '../../text/trans.js';
 
-function DeviceMonitor({ feed, loop, trans }: WidgetViewProps): JSX.Element {
+function DeviceMonitor({ feed, loop }: WidgetViewProps): JSX.Element {
   const { kernel, machine } = feed;
-  const text = devicesText(kernel.devices, machine, trans).join(' · ');
+  const text = devicesText(kernel.devices, machine).join(' · ');
   return (
     <div className="jp-TPULabDevices">
       <p>
@@ -14,7 +15,7 @@ function DeviceMonitor({ feed, loop, trans }: WidgetViewProps): JSX.Element {
       {text === '' ? (
         <p className="jp-TPULab-quiet">{trans.__('Devices appear when a cell uses them: jax.devices()')}</p>
       ) : (
-        <DevicesNow devices={kernel.devices} machine={machine} loop={loop} trans={trans} />
+        <DevicesNow devices={kernel.devices} machine={machine} loop={loop} />
       )}
     </div>
   );

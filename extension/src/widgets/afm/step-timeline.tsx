@@ -2,8 +2,9 @@
 import type { JSX } from 'react';
 import { stepTexts, StepsView } from '../../steps/view.js';
 import { STEPS_SHOWN, widgetModule, type WidgetViewProps } from '../module.js';
+import { trans } from '../../text/trans.js';
 
-function StepTimeline({ model, feed, loop, paused, trans }: WidgetViewProps): JSX.Element {
+function StepTimeline({ model, feed, loop, paused }: WidgetViewProps): JSX.Element {
   const { run, kernel } = feed;
   const window = Number(model.get('window')) || STEPS_SHOWN;
   const name = run?.name ?? feed.awaited;
@@ -11,7 +12,7 @@ function StepTimeline({ model, feed, loop, paused, trans }: WidgetViewProps): JS
     <>
       <p className="jp-TPULab-row">
         <strong>{name ?? trans.__('No steps yet')}</strong>
-        <span className="jp-TPULab-number jp-TPULab-quiet">{stepTexts(run, window, trans).join(' · ')}</span>
+        <span className="jp-TPULab-number jp-TPULab-quiet">{stepTexts(run, window).join(' · ')}</span>
       </p>
       <StepsView
         kernel={kernel}
@@ -26,7 +27,6 @@ function StepTimeline({ model, feed, loop, paused, trans }: WidgetViewProps): JS
         traceFailure={null}
         onExport={null}
         hidesProgress={false}
-        trans={trans}
       />
     </>
   );

@@ -6,13 +6,14 @@ import { metricNames, sourcesOf } from '../../runs/metric-data.js';
 import { MetricsView } from '../../runs/metrics-view.js';
 import { HypersView, loggedRun, NoRun } from '../../runs/view.js';
 import { STEPS_SHOWN, widgetModule, type WidgetViewProps } from '../module.js';
+import { trans } from '../../text/trans.js';
 
-function TrainingControls({ feed, loop, trans }: WidgetViewProps): JSX.Element {
+function TrainingControls({ feed, loop }: WidgetViewProps): JSX.Element {
   const [opened, setOpened] = useState<readonly string[]>([]);
   const { run, control } = feed;
   if (!run) {
     return feed.awaited === null ? (
-      <NoRun trans={trans} />
+      <NoRun />
     ) : (
       <>
         <p>
@@ -35,7 +36,6 @@ function TrainingControls({ feed, loop, trans }: WidgetViewProps): JSX.Element {
         window={STEPS_SHOWN}
         opened={opened}
         onToggle={toggle}
-        trans={trans}
       />
       {names.length > 1 || opened.length > 0 ? (
         <MetricsView
@@ -46,11 +46,10 @@ function TrainingControls({ feed, loop, trans }: WidgetViewProps): JSX.Element {
           onToggle={toggle}
           version={`${run.id} ${run.version}`}
           loop={loop}
-          trans={trans}
         />
       ) : null}
-      <HypersView run={run} control={control} trans={trans} />
-      <LogView run={loggedRun(run)} trans={trans} />
+      <HypersView run={run} control={control} />
+      <LogView run={loggedRun(run)} />
     </>
   );
 }
