@@ -475,3 +475,36 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await expect(reader.getByText('The server refused this token')).toBeVisible();
   await reader.context().close();
 });
+
+test('where the system sets the colours, bars and dots keep theirs, and a long setting stays in the page', async ({
+  page,
+  gateway
+}) => {
+  const train = `import tpulab
+run = tpulab.run('long', {'path': 'x' * 3000})
+for step in run.steps(range(30)): pass
+run.finish()`;
+  await gateway.write('colours.ipynb', notebookText([train]));
+  await open(page, gateway, 'colours.ipynb');
+  await run(page, 0);
+  await expect(page.locator('.tpl-StepBar')).toContainText('Finished');
+  await expect(page.locator('.tpl-Chip')).toHaveClass(/jp-mod-live/);
+  const check = async (part: string): Promise<void> => {
+    const element = page.locator(part).first();
+    const colour = (): Promise<string> => element.evaluate(found => getComputedStyle(found).backgroundColor);
+    const own = await colour();
+    await page.emulateMedia({ forcedColors: 'active' });
+    expect(await colour(), part).toBe(own);
+    await page.emulateMedia({ forcedColors: 'none' });
+  };
+  for (const part of ['.tpl-Chip-dot', '.tpl-Gauge-bar', '.tpl-StepBar-split > span']) await check(part);
+  await page.getByRole('button', { name: 'Open panel' }).click();
+  await check('.jp-TPULabProgress-bar');
+
+  await page.goto(gateway.link());
+  await page.getByRole('link', { name: 'Runs', exact: true }).click();
+  await page.getByRole('button', { name: 'long', exact: true }).click();
+  const setting = page.getByRole('article', { name: 'Run long' }).locator('dd', { hasText: 'xxx' });
+  const right = await setting.evaluate(element => element.getBoundingClientRect().right);
+  expect(right).toBeLessThanOrEqual(1440);
+});
