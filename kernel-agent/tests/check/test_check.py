@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,7 +24,7 @@ from check import notebooks
 from tpulab.check import checking as check
 from tpulab.check import chips, findings, hlo, processes, propose, report
 from tpulab.check.__main__ import main, parser
-from tpulab.check.compiler import StoredAnswer
+from tpulab.check.compiler import Compiler, StoredAnswer, module_bytes
 from tpulab.check.layouts import Layout
 from tpulab.check.source import read_notebook
 
@@ -139,6 +141,57 @@ def test_a_notebook_that_cannot_be_checked_gets_a_one_sentence_error(
         read_notebook(file)
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"cells": []}'.encode("utf-16"), "it is not UTF-8 text; save it in UTF-8"),
+        (b" \n", "it is empty; save the notebook first"),
+        (b'{"cells": [', "it is not JSON from line 1, column 12 on"),
+        (b'<<<<<<< HEAD\n{"cells": []}', "it is not JSON from line 1, column 1 on"),
+        (b"null", "no cells as in notebook format 4"),
+        (b'{"cells": NaN}', "no cells as in notebook format 4"),
+        (b'{"cells":' + b"[" * 100_000, "no cells as in notebook format 4"),
+    ],
+)
+def test_a_file_that_is_no_notebook_gets_its_reason_in_words(
+    content: bytes, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "n.ipynb"
+    file.write_bytes(content)
+    with pytest.raises(chips.PreflightError, match=words) as refused:
+        read_notebook(file)
+    assert "Error" not in str(refused.value)
+
+
+def test_a_notebook_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "n.ipynb"
+    file.write_bytes(json.dumps({"cells": [{"cell_type": "code", "source": "x"}]}).encode("utf-8-sig"))
+    assert [cell.source for cell in read_notebook(file)] == ["x"]
+
+
+def test_an_error_before_the_first_line_of_a_cell_names_the_cell(tmp_path: Path) -> None:
+    failed = _run([notebooks.IMPORTS, "x = '\0'"], tmp_path)["failed"]
+    assert (failed["error"], failed["place"]["cell"]) == ("SyntaxError", 2)
+
+
+@pytest.mark.parametrize("cells", ["9", "5-2", "3-99999999999"])
+def test_cells_that_the_notebook_does_not_have_are_an_error(cells: str, tmp_path: Path) -> None:
+    file = notebooks.write(["x = 1", "y = 2"], tmp_path / "n.ipynb")
+    command = [sys.executable, "-m", "tpulab.check.source", str(file), str(tmp_path), "--cells", cells]
+    assert subprocess.run(command, check=False, stdin=subprocess.DEVNULL, timeout=60).returncode == 2
+    error = json.loads((tmp_path / "run.json").read_text())
+    message = "--cells names no code cell: the last one is 2."
+    assert error == {"error": "cells_unusable", "message": message}
+
+
+@pytest.mark.parametrize(
+    "words", ["--limit=0", "--limit=nan", "--limit=inf", "--limit=x", "--epoch-steps=-4"]
+)
+def test_a_limit_or_number_of_steps_must_be_positive(words: str) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["n.ipynb", words])
+
+
 def test_missing_metadata_is_accepted(tmp_path: Path) -> None:
     file = tmp_path / "n.ipynb"
     cells = [{"cell_type": "code", "source": "x", "metadata": each} for each in (None, {"tags": None}, {})]
@@ -172,6 +225,22 @@ def test_a_check_ends_with_all_its_processes_after_its_server_was_killed(tmp_pat
         parent.kill()
     pids = [int((tmp_path / name).read_text()) for name in ("check", "source")]
     _until(lambda: not any(_runs(pid) for pid in pids))
+
+
+def test_a_closed_terminal_ends_a_check_with_its_processes_and_files(tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    script, started = tmp_path / "endless.py", tmp_path / "started"
+    script.write_text(
+        f"import os, time\nopen({str(started)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    )
+    command = [sys.executable, "-m", "tpulab.check", str(script), "--chips", "v5e-8"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as check:
+        _until(lambda: started.exists() and started.read_text() != "")
+        check.send_signal(signal.SIGHUP)
+        assert check.wait(timeout=60) == 130
+    assert not _runs(int(started.read_text()))
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def _runs(pid: int) -> bool:
@@ -319,19 +388,58 @@ def test_an_answer_is_stored_for_one_program_machine_and_compiler(
     StoredAnswer(b"module", v5e).write(accepted)
     assert StoredAnswer(b"module", v5e).read() == accepted
     others = [StoredAnswer(b"module2", v5e), StoredAnswer(b"module", v6e)]
-    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_scoped_vmem_limit_kib=1")
-    others.append(StoredAnswer(b"module", v5e))
-    assert [each.read() for each in others] == [None] * 3
+    options = {
+        "LIBTPU_INIT_ARGS": "--xla_tpu_scoped_vmem_limit_kib=1",
+        "XLA_FLAGS": "--xla_dump_hlo_as_text",
+        "JAX_OPTIMIZATION_LEVEL": "O1",
+        "JAX_MEMORY_FITTING_LEVEL": "O3",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    }
+    for name, value in options.items():
+        with monkeypatch.context() as changed:
+            changed.setenv(name, value)
+            others.append(StoredAnswer(b"module", v5e))
+    assert [each.read() for each in others] == [None] * 7
     # A refusal for another reason than memory may be accepted the next time.
     others[0].write(accepted | {"compiles": None})
     assert others[0].read() is None
     (stored,) = (tmp_path / "check").iterdir()
     stored.write_text("{")
-    monkeypatch.delenv("LIBTPU_INIT_ARGS")
     assert StoredAnswer(b"module", v5e).read() is None
     monkeypatch.setenv("TPULAB_COMPILATION_CACHE", "off")
     StoredAnswer(b"module", v5e).write(accepted)
     assert StoredAnswer(b"module", v5e).read() is None
+
+
+def test_a_program_is_compiled_with_the_options_that_jax_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stored answer's key has them as a part of the module."""
+    import jax
+    from jax._src import compiler as jax_compiler
+
+    class Cpu(Compiler):
+        devices = property(lambda _: jax.devices())  # type: ignore[assignment]
+
+    built = []
+    get_options = jax_compiler.get_compile_options
+    monkeypatch.setattr(
+        jax_compiler,
+        "get_compile_options",
+        lambda *args, **named: built.append(get_options(*args, **named)) or built[-1],
+    )
+
+    def module(**options: object) -> bytes:
+        return module_bytes(jax.jit(lambda x: x + 1, compiler_options=options or None).trace(1.0).lower())
+
+    plain = module()
+    with jax._src.config.optimization_level("O1"), jax._src.config.memory_fitting_level("O3"):
+        changed = module()
+    refused = module(xla_there_is_no_such_option=True)
+    assert len({plain, changed, refused}) == 3
+    cpu = Cpu(chips.machine_named("v5e-8"))
+    assert (cpu.compile(0, plain).compiles, cpu.compile(1, changed).compiles) == (True, True)
+    levels = [each.executable_build_options for each in built]
+    assert [(each.optimization_level, each.memory_fitting_level) for each in levels] == [(0, 29), (19, 39)]
+    assert "xla_there_is_no_such_option" in cpu.compile(2, refused).note
 
 
 @pytest.fixture
@@ -392,6 +500,44 @@ def test_a_script_is_checked_for_each_machine(tmp_path: Path, capsys: pytest.Cap
     for each in before["programs"][0]["results"]["v6e-8"]["collectives"]:
         each["bytes"] = 0
     assert "added an all-gather" in next(findings.worse_than(found, before)).message
+
+
+@pytest.mark.usefixtures("double")
+def test_processes_that_a_script_started_end_with_the_check(tmp_path: Path) -> None:
+    source = tmp_path / "-starts.py"
+    sleeps = "[sys.executable, '-c', 'import time; time.sleep(600)']"
+    source.write_text(
+        SCRIPT + "import multiprocessing, subprocess, time\n"
+        "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,))\n"
+        "child.start()\n"
+        f"other = subprocess.Popen({sleeps}, start_new_session=True)\n"
+        f"open({str(tmp_path / 'pids')!r}, 'w').write(f'{{child.pid}} {{other.pid}}')\n"
+    )
+    assert main([str(source), "--chips", "v6e-8", "--", "64"]) == 0
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    _until(lambda: not any(_runs(pid) for pid in pids))
+    assert len(pids) == 2
+
+
+def test_a_name_with_a_leading_dash_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-n.ipynb").write_text("")
+    assert main(["./-n.ipynb"]) == 2
+    assert "it is empty" in capsys.readouterr().err
+
+
+def test_a_python_that_cannot_start_and_a_full_disk_get_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "ends.py"
+    source.write_text("import os\nos.abort()")
+    assert main([str(source), "--python", str(tmp_path / "missing")]) == 2
+    assert "missing cannot be started: No such file or directory." in capsys.readouterr().err
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))
+    assert main([str(source)]) == 2
+    assert "is full; set TMPDIR to a folder on another one." in capsys.readouterr().err
 
 
 NETWORK = """import functools, sys

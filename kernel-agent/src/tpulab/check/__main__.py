@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,16 @@ from tpulab.check.source import split_arguments
 from tpulab.compile.cache_folder import COMPILED_AHEAD
 
 DEFAULT_CHIPS = "v5e-8,v6e-8"
+
+
+def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        # NaN is not; and no wait can be much longer.
+        if not 0 < (value := kind(text)) < 1e9:
+            raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1e9")
+        return value
+
+    return number
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--chips", help=f"machine types, with commas (default: {DEFAULT_CHIPS})")
     made.add_argument("--cells", help="only these cells of a notebook, as in 1-4,7")
     made.add_argument(
-        "--limit", type=float, default=600, help="seconds for the run on the CPU (default: 600)"
+        "--limit", type=_positive(float), default=600, help="seconds for the run on the CPU (default: 600)"
     )
     made.add_argument("--python", default=sys.executable, help="Python that runs the source")
     made.add_argument(
@@ -57,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         help="save the compiled programs; kernels on such a machine load them (default: "
         f"{COMPILED_AHEAD}/SOURCE.compiled beside the source)",
     )
-    made.add_argument("--epoch-steps", type=int, help="steps of an epoch, for its price")
+    made.add_argument("--epoch-steps", type=_positive(int), help="steps of an epoch, for its price")
     made.add_argument("--prices", type=Path, help=f"price list (default: {OWN_PRICES}, else TPULab's own)")
     made.add_argument("--config", type=Path, help="tpulab.toml with budgets (default: the nearest one)")
     made.add_argument("--compare", type=Path, help="report of an earlier run (--json) to compare with")
@@ -71,8 +81,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    # Interrupted by its caller, it ends its own processes too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Interrupted by its caller or a closed terminal, it ends its own processes too.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     if os.environ.get("TPULAB_END_WITH_PARENT") == "1":
         threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     own, arguments = split_arguments(argv)

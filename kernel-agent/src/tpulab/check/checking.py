@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -98,7 +99,9 @@ def check(
 def _source_process(request: Request, devices: int, folder: Path) -> JsonProcess:
     options = [*(["--cells", request.cells] if request.cells else []), "--limit", str(request.limit)]
     environment = cpu_environment() | {"JAX_NUM_CPU_DEVICES": str(devices)}
-    command = [request.python, "-m", "tpulab.check.source", str(request.source), str(folder), *options]
+    # A name that begins with a dash would be an option.
+    source = str(request.source.absolute())
+    command = [request.python, "-m", "tpulab.check.source", source, str(folder), *options]
     command += ["--serve"] if request.serves else []
     return JsonProcess([*command, "--", *request.arguments], folder / "log", environment)
 
@@ -109,6 +112,11 @@ def _finished(lines: JsonProcess, folder: Path, request: Request) -> dict[str, A
     ends = time.monotonic() + request.limit + 120
     while not file.is_file():
         if lines.exit_code is not None and not file.is_file():
+            if shutil.disk_usage(folder).free < 2**20:
+                place = folder.parent.parent
+                raise PreflightError(
+                    "disk_full", f"The disk with {place} is full; set TMPDIR to a folder on another one."
+                )
             words = lines.last_error_line
             raise PreflightError(
                 "source_crashed",

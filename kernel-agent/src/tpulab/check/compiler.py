@@ -40,7 +40,8 @@ ENVIRONMENT = {
 
 
 #: Version of stored answers; increase it for another form of `Compiled`, or another way to read it.
-ANSWER_FORMAT = 3
+ANSWER_FORMAT = 4
+_OPTION_VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
 MAX_STORED_BYTES = 50_000_000
 UNREADABLE = "it compiles, but its collectives and buffers are not known"
 
@@ -184,6 +185,7 @@ class Compiler:
                 np.array([[device.id for device in devices]]),
                 detailed_logging=compiler.use_detailed_logging(parsed),
                 backend=backend,
+                env_options_overrides=beside["options"],
             )
             build = options.executable_build_options
             build.use_shardy_partitioner = True
@@ -219,7 +221,8 @@ class StoredAnswer:
 
     def __init__(self, module: bytes, machine: Machine) -> None:
         versions = [metadata.version("jax"), libtpu_version(), ANSWER_FORMAT]
-        flags = [os.environ.get(name) for name in ("LIBTPU_INIT_ARGS", "XLA_FLAGS")]
+        # jax, XLA and libtpu read options for the compiler from variables with their names.
+        flags = sorted(each for each in os.environ.items() if each[0].startswith(_OPTION_VARIABLES))
         key = hashlib.sha256(json.dumps([machine.name, versions, flags]).encode())
         key.update(module)
         folder = cache_folder(os.environ)
@@ -250,6 +253,7 @@ class StoredAnswer:
 def module_bytes(lowered: Any) -> bytes:
     """A program that was lowered for a TPU, as `Compiler.compile` takes it: a line with the other
     settings that jax gives the compiler, and its StableHLO."""
+    from jax._src import config
     from jax._src.interpreters import mlir, pxla
 
     program = getattr(lowered, "_lowering", lowered)
@@ -263,6 +267,14 @@ def module_bytes(lowered: Any) -> bytes:
         "mesh": next((list(mesh.values()) for mesh in meshes if mesh), []),
         "freeInputs": free[0],
         "freeOutputs": free[1],
+        # As jax had them when the program was lowered.
+        "options": {
+            "exec_time_optimization_effort": config.exec_time_optimization_effort.value,
+            "memory_fitting_effort": config.memory_fitting_effort.value,
+            "optimization_level": config.EffortLevel(config.optimization_level.value).value,
+            "memory_fitting_level": config.EffortLevel(config.memory_fitting_level.value).value,
+            **dict(program._compiler_options_kvs),
+        },
     }
     return json.dumps(beside).encode() + b"\n" + bytes(mlir.module_to_bytecode(program.stablehlo()))
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,27 @@ COMPILER_LIMIT = 3600.0
 
 
 class JsonProcess:
-    """A child process that answers in lines of JSON; ended at the end of the block."""
+    """A child process that answers in lines of JSON; at the end of the block, it ends with all that it
+    started. Raises `PreflightError` (`process_not_started`)."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
-        with log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, **environment},
-                text=True,
-                start_new_session=True,
-            )
+        mark = str(uuid.uuid4())
+        self._mark = mark.encode()
+        try:
+            with log.open("ab") as errors:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env={**os.environ, **environment, "TPULAB_CHECK_PROCESS": mark},
+                    text=True,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise PreflightError(
+                "process_not_started", f"{command[0]} cannot be started: {error.strerror}."
+            ) from error
         _children.add(self)
         self._log = log
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -98,6 +107,19 @@ class JsonProcess:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait(timeout=10)
+        # While this looks, one of them may start another one. A process that waits for a disk does not end.
+        for _round in range(1000):
+            if not sum(_end(process, self._mark) for process in Path("/proc").glob("[0-9]*")):
+                return
+
+
+def _end(process: Path, mark: bytes) -> bool:
+    """Ends a process that inherited `mark`, also in a session of its own; whether it was one."""
+    with contextlib.suppress(OSError):
+        if mark in (process / "environ").read_bytes():
+            os.kill(int(process.name), signal.SIGKILL)
+            return True
+    return False
 
 
 #: Ended with the check, even if a thread waits for one when the check is interrupted.

@@ -153,7 +153,8 @@ def _layouts(found: Mapping[str, Any], machine: Mapping[str, Any]) -> list[list[
 
 def _head_line(report: Mapping[str, Any]) -> str:
     programs, machines = len(report["programs"]), len(report["machines"])
-    cells = f"{report['cells']} cells on the CPU" if report["cells"] else "ran on the CPU"
+    count = report["cells"]
+    cells = f"{count} cell{'s' * (count > 1)} on the CPU" if count else "ran on the CPU"
     return (
         f"{cells}, {report['runSeconds']:.0f} s. {programs} program{'s' * (programs != 1)} for {machines} "
         f"chip type{'s' * (machines != 1)}, {report['seconds']:.0f} s in all. JAX {report['jax']}, "

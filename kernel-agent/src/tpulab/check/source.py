@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
-from tpulab.check.capture import CELL_FILE, Recorder, place_of
+from tpulab.check.capture import CELL_FILE, Place, Recorder, place_of
 from tpulab.check.chips import PreflightError, first_line
 from tpulab.check.exported import as_function, lower, read_step
 from tpulab.check.layouts import Answers
@@ -66,7 +66,7 @@ class Cell:
 def read_notebook(file: Path) -> list[Cell]:
     """The code cells that are not tagged to be left out."""
     try:
-        notebook = json.loads(file.read_text(encoding="utf-8"))
+        notebook = json.loads(file.read_text(encoding="utf-8-sig"))
         if "worksheets" in notebook:
             raise ValueError("its format is 3: convert it by `jupyter nbconvert --to notebook`")
         metadata = notebook.get("metadata") or {}
@@ -80,26 +80,38 @@ def read_notebook(file: Path) -> list[Cell]:
             for number, cell in enumerate(code, 1)
             if not SKIP_TAGS & (tags := set((cell.get("metadata") or {}).get("tags") or ()))
         ]
-    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise PreflightError(
-            "source_unusable", f"{file} cannot be read as a notebook ({type(error).__name__}: {error})."
+            "source_unusable", f"{file} cannot be read as a notebook: {_reason(error)}."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text; save it in UTF-8, as Jupyter does"
+    if isinstance(error, json.JSONDecodeError):
+        at = f"line {error.lineno}, column {error.colno}"
+        empty = "it is empty; save the notebook first"
+        return f"it is not JSON from {at} on; was it cut off or merged?" if error.doc.strip() else empty
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) if isinstance(error, ValueError) else "its JSON has no cells as in notebook format 4"
 
 
 def chosen_cells(text: str | None) -> Callable[[int], bool]:
     """Parses `1-4,7`; without it every cell."""
     if not text:
         return lambda _: True
-    chosen: set[int] = set()
+    chosen: list[range] = []
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         try:
-            chosen |= set(range(int(first), int(last or first) + 1))
+            chosen.append(range(int(first), int(last or first) + 1))
         except ValueError:
             raise PreflightError(
                 "cells_unusable", f"--cells takes numbers as in 1-4,7, not {text!r}."
             ) from None
-    return chosen.__contains__
+    return lambda number: any(number in part for part in chosen)
 
 
 class Run:
@@ -112,6 +124,8 @@ class Run:
         self.began = time.monotonic()
         self.cells = 0
         self.failed: dict[str, Any] | None = None
+        #: the place of an error outside the user's lines, as of a cell that is not Python
+        self._begin: Place | None = None
         self._written = threading.Lock()
 
     def write(self, stopped: bool = False) -> None:
@@ -154,6 +168,8 @@ class Run:
                 place = asdict(place_of(frame.filename, frame.lineno or 1))
         if isinstance(error, SyntaxError) and place is None and error.filename:
             place = asdict(place_of(error.filename, error.lineno or 1))
+        if place is None and self._begin is not None:
+            place = asdict(self._begin)
         name, words = type(error).__name__, first_line(error)
         message = "no message" if words == name else words[:300]
         self.failed = {"error": name, "message": message, "place": place}
@@ -163,6 +179,7 @@ class Run:
         file = self._overlay.of(self.file)
         sys.argv = [str(file), *arguments]
         sys.path.insert(0, str(file.parent))
+        self._begin = place_of(str(self.file), 1)
         with self._watched():
             runpy.run_path(str(file), run_name="__main__")
 
@@ -175,7 +192,12 @@ class Run:
             lower(step, function)
 
     def notebook(self, chosen: Callable[[int], bool]) -> None:
-        cells = [cell for cell in read_notebook(self.file) if chosen(cell.number)]
+        every = read_notebook(self.file)
+        cells = [cell for cell in every if chosen(cell.number)]
+        if every and not cells:
+            raise PreflightError(
+                "cells_unusable", f"--cells names no code cell: the last one is {every[-1].number}."
+            )
         self._overlay.enter(self.file.parent)
         sys.path.insert(0, "")
         shell = _shell()
@@ -183,6 +205,7 @@ class Run:
         shell.user_ns_hidden[NAME] = shell.user_ns[NAME] = shapes.call
         for cell in cells:
             self.cells += 1
+            self._begin = Place("", 1, cell.number)
             with self._watched():
                 shell.compile.get_code_name = lambda *_, number=cell.number: f"<cell {number}>"
                 shell.ast_transformers[:] = [shapes] if cell.shapes_only else []
