@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +77,24 @@ def test_a_flag_changes_one_setting_of_its_preset() -> None:
 
 def test_flags_may_be_written_with_underscores_as_the_originals_have_them() -> None:
     assert read("--batch_size", "7").config.batch_size == 7
+
+
+@pytest.mark.parametrize("recipe", ["ddpm", "dia", "english_tts", "gpt_sovits"])
+def test_an_interrupt_while_a_command_imports_its_framework_ends_it_in_one_sentence(
+    recipe: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tyro.py").write_text("raise KeyboardInterrupt")
+    places = [str(tmp_path), *sys.path]
+    ended = subprocess.run(
+        [sys.executable, "-m", f"tpulab_recipes.{recipe}", "--help"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr == "\nInterrupted; run the same command again to resume.\n"
 
 
 def test_a_missing_chip_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
