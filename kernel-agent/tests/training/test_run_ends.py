@@ -18,6 +18,7 @@ from keeper_double import KeeperDouble, wait_until
 from tpulab.agent import agent as agent_module
 from tpulab.agent import process_agent
 from tpulab.agent.agent import Agent
+from tpulab.control.hyperparameters import HyperparameterError
 from tpulab.measure.recorder import MAX_METRICS
 from tpulab.measure.tracked_run import StepRuns, step_runs
 from tpulab.telemetry.cells import Cell
@@ -261,6 +262,30 @@ def test_names_of_metrics_have_a_bound_that_is_reported(keeper: KeeperDouble) ->
         "the advice",
     )
     assert f"more than {MAX_METRICS} names" in advice["message"]
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_name_of_a_metric_that_a_page_cannot_use_is_left_out_and_reported(keeper: KeeperDouble) -> None:
+    refused, longest = ["__proto__", "constructor", "toString", "m" * 201], "n" * 200
+    run = tpulab.run("names", {"__proto__": 1, "toString": 2, "k" * 201: 3, "rate": 4}, log=False)
+    for _ in run.steps(range(3)):
+        run.log(**dict.fromkeys([*refused, longest, "loss"], 1.0))
+    run.finish()
+    keeper.wait(keeper.ended_runs, "the end")
+    assert [sorted(step["metrics"]) for step in keeper.steps()] == [["loss", longest]] * 3
+    advice = keeper.wait(
+        lambda: found if len(found := keeper.of_type("advice")) == len(refused) else [], "the advice"
+    )
+    assert [each["kind"] for each in advice] == ["unusable-value"] * 4
+    messages = [each["message"] for each in advice]
+    assert "`__proto__` of names is left out: every object of JavaScript" in messages[0]
+    assert "names have at most 200 characters" in messages[3]
+    configs = [one["control"]["config"] for one in keeper.of_type("run") if "control" in one]
+    assert configs
+    assert all(config == {"rate": 4} for config in configs)
+    for name in ("constructor", "toString", "h" * 201):
+        with pytest.raises(HyperparameterError, match="cannot be the name of a hyperparameter"):
+            tpulab.run("names", hyperparameters={name: 1.0}, log=False)
 
 
 def test_a_run_without_references_is_collected_with_its_log(agent: Agent) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard, get_args
 
 from tpulab.telemetry.messages import HyperparameterDescription, HyperValue
-from tpulab.telemetry.plain import plain_value, short
+from tpulab.telemetry.plain import plain_value, refusal_of_name, short
 
 Backend = Literal["jax", "torch", "torch_xla", "python"]
 _SPECIAL_SCALARS = (0.0, 1.0)
@@ -232,8 +232,10 @@ class Hyperparameters(Mapping[str, HyperValue]):
             )
         for name in specs:
             usable = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
-            if not usable or hasattr(Mapping, name):
-                raise HyperparameterError(f"{name!r} cannot be the name of a hyperparameter; choose another.")
+            if not usable or hasattr(Mapping, name) or refusal_of_name(name):
+                raise HyperparameterError(
+                    f"{short(name)} cannot be the name of a hyperparameter; choose another."
+                )
         self.__dict__["_specs"] = specs
         self.__dict__["_values"] = {name: spec.value for name, spec in specs.items()}
         self.__dict__["_arrays"] = {}

@@ -65,11 +65,16 @@ def advise_on_freed(adviser: Adviser, run: Run) -> None:
     )
 
 
-def advise_on_unusable(adviser: Adviser, run: Run, name: str, why: str) -> None:
+def advise_on_unusable(
+    adviser: Adviser,
+    run: Run,
+    name: str,
+    why: str,
+    remedy: str = "Log numbers, text, figures, pictures (`tpulab.image`) or sound (`tpulab.audio`).",
+) -> None:
     """Once for each name of a run."""
     message = f"`{name[:60]}` of {run.name} is left out: {why}."
-    remedy = "Log numbers, text, figures, pictures (`tpulab.image`) or sound (`tpulab.audio`)."
-    advise_on_run(adviser, run, "unusable-value", message, remedy, name)
+    advise_on_run(adviser, run, "unusable-value", message, remedy, name[:60])
 
 
 def advise_on_alert(adviser: Adviser, run: Run, step: int, values: dict[str, float], rule: Rule) -> None:

@@ -42,6 +42,7 @@ from tpulab.telemetry.messages import (
     StepSample,
     StepsMessage,
 )
+from tpulab.telemetry.plain import refusal_of_name
 
 MAX_STEPS = 2048
 MAX_EVENTS = 4096
@@ -226,8 +227,8 @@ class Recorder:
         if len(numbers) < len(values):
             for name in values.keys() - numbers.keys():
                 self._no_number(run, step, name, values[name])
-        if len(run.metrics) + len(numbers) > MAX_METRICS:
-            numbers = {name: number for name, number in numbers.items() if self._has_room(run, name)}
+        if not numbers.keys() <= run.metrics.keys():
+            numbers = {name: number for name, number in numbers.items() if self._accepts(run, name)}
         run.metrics.update(numbers)
         if self.rules and self.adviser is not None:
             for rule in list(self.rules.values()):
@@ -263,9 +264,15 @@ class Recorder:
             why = str(value) if isinstance(value, MediaError) else f"{kind} is no number"
             advise_on_unusable(self.adviser, run, name, why)
 
-    def _has_room(self, run: Run, name: str) -> bool:
-        if name in run.metrics or len(run.metrics) < MAX_METRICS:
-            run.metrics.setdefault(name, 0.0)
+    def _accepts(self, run: Run, name: str) -> bool:
+        if name in run.metrics:
+            return True
+        if (why := refusal_of_name(name)) is not None:
+            if self.adviser is not None:
+                advise_on_unusable(self.adviser, run, name, why, "Choose another name.")
+            return False
+        if len(run.metrics) < MAX_METRICS:
+            run.metrics[name] = 0.0
             return True
         if self.adviser is not None:
             advise_on_run(

@@ -10,14 +10,31 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: JavaScript represents whole numbers up to here exactly.
 MAX_EXACT = 2**53
 
+#: Characters of the name of a metric, a hyperparameter or a setting.
+MAX_NAME = 200
+#: What every object of JavaScript has: tables by name on the page and in the gateway lose such an entry, or
+#: find one that is not theirs.
+_IN_EVERY_OBJECT = re.compile(
+    "__proto__|__(define|lookup)[GS]etter__|constructor|hasOwnProperty|isPrototypeOf|propertyIsEnumerable"
+    "|toLocaleString|toString|valueOf"
+)
+
 _log = logging.getLogger("tpulab")
 _dropped: set[str] = set()
+
+
+def refusal_of_name(name: str) -> str | None:
+    """Why this cannot be the name of a figure; None: it can be."""
+    if _IN_EVERY_OBJECT.fullmatch(name):
+        return "every object of JavaScript has a property of this name"
+    return None if len(name) <= MAX_NAME else f"names have at most {MAX_NAME} characters"
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from tpulab.telemetry.messages import HyperValue
-from tpulab.telemetry.plain import MAX_EXACT, plain_value, short
+from tpulab.telemetry.plain import MAX_EXACT, plain_value, refusal_of_name, short
 
 CONFIG_TEXT_LENGTH = 200
 CONFIG_ENTRIES = 1000
@@ -24,14 +24,14 @@ _SCALARS = (bool, int, float, str)
 
 def plain_config(config: object) -> dict[str, HyperValue | None]:
     """Numbers, booleans and text of a mapping (also of ml_collections and OmegaConf), a dataclass, an object,
-    a class or a module; nested names are joined by dots."""
+    a class or a module; nested names are joined by dots. Unusable names are left out."""
     found: dict[str, HyperValue | None] = {}
     _collect(lambda: config, "", found, 0)
     return found
 
 
 def _collect(read: Callable[[], Any], name: str, found: dict[str, HyperValue | None], depth: int) -> None:
-    if len(found) >= CONFIG_ENTRIES or depth > _DEPTH:
+    if len(found) >= CONFIG_ENTRIES or depth > _DEPTH or refusal_of_name(name):
         return
     value: Any = None
     try:
