@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tpulab_recipes.common import storage
 from tpulab_recipes.common.errors import StorageError
 from tpulab_recipes.common.storage import Folder
+
+
+def test_a_read_only_disk_is_named_not_the_file_that_was_to_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Any, *_: Any) -> Any:
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(storage, "open", refuse, raising=False)
+    monkeypatch.setattr(os, "remove", refuse)
+    with pytest.raises(StorageError, match=r"a\.wav: Read-only file system"):
+        Folder(tmp_path).put("a.wav", b"")
 
 
 def test_links_count_as_their_targets_and_broken_ones_are_named(tmp_path: Path) -> None:

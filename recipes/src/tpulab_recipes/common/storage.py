@@ -167,7 +167,8 @@ class Folder:
                     os.fsync(file.fileno())
                 os.replace(unfinished, self.path(name))
         finally:
-            with contextlib.suppress(FileNotFoundError):
+            # Its own error would hide the first one, as on a disk that is read-only.
+            with contextlib.suppress(OSError):
                 os.remove(unfinished)
 
     def put(self, name: str, data: bytes | str) -> None:
