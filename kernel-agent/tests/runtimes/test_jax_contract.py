@@ -140,6 +140,49 @@ def test_the_hook_keeps_an_earlier_hook() -> None:
     assert api._post_hook_state.get_local() is before, ADAPT
 
 
+def test_the_hooks_stay_when_jax_changes_its_checks_during_a_derivative_or_an_operation() -> None:
+    inner, outer = DispatchHookSlot.find(), DispatchHookSlot.find()
+    assert inner is not None
+    assert outer is not None
+    seen: list[str] = []
+    slope = jax.jit(jax.grad(lambda x: jax.nn.relu(x) ** 2))
+    inner.install(lambda function, *_: seen.append(f"inner {function.__name__}"))
+    outer.install(lambda function, *_: seen.append(f"outer {function.__name__}"))
+    try:
+        slope(2.0)  # traces a derivative of a jitted function
+        jnp.percentile(jnp.arange(3.0), 50)
+        with jax.debug_nans(True), pytest.raises(FloatingPointError):
+            jnp.log(jnp.full(3, -1.0))
+        seen.clear()
+        slope(2.0)
+        assert seen == ["outer <lambda>", "inner <lambda>"], ADAPT
+    finally:
+        outer.remove()
+        inner.remove()
+    seen.clear()
+    slope(2.0)
+    assert seen == []
+    assert not callable(api._post_hook_state.get_local())
+
+
+def test_the_check_of_all_threads_for_nan_remains_beside_the_hook() -> None:
+    slot = DispatchHookSlot.find()
+    assert slot is not None
+    invalid = jax.jit(lambda x: x / x)
+    invalid(jnp.ones(3))
+    slot.install(lambda *_: None)
+    jax.config.update("jax_debug_nans", True)
+    try:
+        with jax.debug_nans(False):
+            invalid(jnp.zeros(3))
+        # Without the hook, jax itself no longer checks on this thread (0.10.2).
+        with pytest.raises(FloatingPointError):
+            invalid(jnp.zeros(3))
+    finally:
+        jax.config.update("jax_debug_nans", False)
+        slot.remove()
+
+
 def test_the_state_of_the_backends_can_be_read_without_waiting() -> None:
     jax.devices()
     assert isinstance(xla_bridge._backends, dict), ADAPT

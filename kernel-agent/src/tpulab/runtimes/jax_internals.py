@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType, ModuleType
@@ -85,6 +86,7 @@ class DispatchHookSlot:
 
     def __init__(self, state: Any) -> None:
         self._state = state
+        self._hook: DispatchHook | None = None
         self._wrapped: Callable[..., object] | None = None
         self._previous: Any = None
 
@@ -98,15 +100,21 @@ class DispatchHookSlot:
         return cls(state)
 
     def install(self, hook: DispatchHook) -> None:
-        """Installs the hook on this thread; a second call reinstalls it when jax has replaced it."""
-        if self._wrapped is not None and self._state.get_local() is self._wrapped:
-            return
+        """Installs the hook on this thread, where it stays until `remove`."""
+        self._hook = hook
+        if self not in _slots.installed:
+            _slots.installed.append(self)
+            _keep_hooks()
+        if self._wrapped is None or self._state.get_local() is not self._wrapped:
+            self._wrap(hook)
+
+    def _wrap(self, hook: DispatchHook) -> None:
         state = self._state
         before = state.get_local()
 
         def chained(function: Any, args: Any, kwargs: Any, output: Any) -> object:
             hook(function, args, kwargs, output)
-            other = before if callable(before) else state.get_global()
+            other = before if callable(before) else _global_check(state)
             return other(function, args, kwargs, output) if other is not None else None
 
         self._wrapped, self._previous = chained, before
@@ -115,7 +123,51 @@ class DispatchHookSlot:
     def remove(self) -> None:
         if self._wrapped is not None and self._state.get_local() is self._wrapped:
             self._state.set_local(self._previous)
-        self._wrapped = None
+        self._hook = self._wrapped = None
+        if self in _slots.installed:
+            _slots.installed.remove(self)
+
+    def wrap_again(self) -> None:
+        if self._hook is not None:
+            self._wrap(self._hook)
+
+
+class _Slots(threading.local):
+    def __init__(self) -> None:
+        self.installed: list[DispatchHookSlot] = []
+
+
+#: of this thread
+_slots = _Slots()
+
+
+def _debug_options() -> list[Any]:
+    config = getattr(sys.modules.get("jax._src.api"), "config", None)
+    options = [getattr(config, name, None) for name in ("debug_nans", "debug_infs")]
+    return [option for option in options if callable(getattr(option, "_update_thread_local_hook", None))]
+
+
+def _global_check(state: Any) -> Callable[..., object] | None:
+    """jax's check of all threads. A thread may switch it off: `jax.debug_nans(False)`."""
+    check: Callable[..., object] | None = state.get_global()
+    return check if check is not None and any(option.value for option in _debug_options()) else None
+
+
+def _keep_hooks() -> None:
+    """jax clears a thread's hook whenever `debug_nans` or `debug_infs` changes there, as in the derivative of a
+    function that calls a jitted one, or in `jnp.percentile`."""
+    for option in _debug_options():
+        updates = option._update_thread_local_hook
+        if getattr(updates, "keeps_hooks", False):
+            continue
+
+        def update(value: object, updates: Callable[[object], None] = updates) -> None:
+            updates(value)
+            for slot in _slots.installed:
+                slot.wrap_again()
+
+        update.keeps_hooks = True  # type: ignore[attr-defined]
+        option._update_thread_local_hook = update
 
 
 @dataclass(frozen=True, slots=True)
