@@ -85,7 +85,12 @@ export function compareRuns(one: StoredRun, other: StoredRun): RunComparison {
 /** Names of the settings that differ between these runs, sorted. */
 export function differingNames(runs: readonly Pick<StoredRunSummary, 'config'>[]): string[] {
   const names = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].sort();
-  return names.filter(name => new Set(runs.map(({ config }) => config[name])).size > 1);
+  return names.filter(name => new Set(runs.map(({ config }) => ownValue(config, name))).size > 1);
+}
+
+/** The value of a setting or metric, whose name users choose: also "constructor" is missing where it was not set. */
+export function ownValue<Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(values, name) ? values[name] : undefined;
 }
 
 function verdictOf(

@@ -1,5 +1,5 @@
 /** Runs as files: curves and a table as CSV, everything as JSON. */
-import { meansOf, RUN_SPANS } from './compare-runs.js';
+import { meansOf, ownValue, RUN_SPANS } from './compare-runs.js';
 import type { StoredRun } from './runs.js';
 
 /** Every stored point of every metric: run, metric, step, value. */
@@ -24,8 +24,8 @@ export function tableCsv(runs: readonly StoredRun[]): string {
       ...[cell(name), key, state, new Date(startedAt).toISOString(), cell(document), cell(machine), steps],
       ...[cell((labels.tags ?? []).join(' ')), cell(labels.note ?? ''), cell(labels.group ?? '')],
       ...[means?.stepMs ?? '', ...RUN_SPANS.map(span => means?.spans[span] ?? '')],
-      ...settings.map(setting => cell(String(config[setting] ?? ''))),
-      ...metrics.map(metric => run.metrics[metric] ?? '')
+      ...settings.map(setting => cell(String(ownValue(config, setting) ?? ''))),
+      ...metrics.map(metric => ownValue(run.metrics, metric) ?? '')
     ].join(',');
   });
   const spans = ['step_ms', ...RUN_SPANS.map(span => `${span === 'gap' ? 'idle' : span}_ms`)];

@@ -8,7 +8,8 @@ import {
   RUN_SPANS,
   type RunComparison,
   type RunProgram,
-  type RunSpan
+  type RunSpan,
+  ownValue
 } from '@tpulab/protocol';
 import type { JSX } from 'react';
 import { spanName } from '../steps/span-names.js';
@@ -313,6 +314,6 @@ function signed(ms: number | undefined): string {
 }
 
 function settingText({ config }: StoredRun, name: string): string {
-  const value = config[name];
+  const value = ownValue(config, name);
   return value === undefined || value === null ? '–' : valueText(value);
 }

@@ -1,5 +1,5 @@
 /** The metrics of one or several runs, as the columns of a chart. */
-import { momentOf, wholeSeries } from '@tpulab/protocol';
+import { momentOf, wholeSeries, ownValue } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 import type { StoredRun } from './stored-runs.js';
 
@@ -156,7 +156,7 @@ export function storedSource({ key, summary, body }: StoredRun, label = summary.
   }
   const { tokensPerStep } = body;
   const series = (name: string): MetricPoints | null => {
-    const points = Object.hasOwn(body.series, name) ? body.series[name] : undefined;
+    const points = ownValue(body.series, name);
     if (!points) {
       return null;
     }

@@ -1,5 +1,5 @@
 /** One whole run: its figures, its curves, the split of its time, its events, its settings. */
-import type { CodeLocation, StoredRun as KeptRunBody } from '@tpulab/protocol';
+import { type CodeLocation, type StoredRun as KeptRunBody, ownValue } from '@tpulab/protocol';
 import {
   countText,
   curvesCsv,
@@ -150,7 +150,7 @@ function Whole({
       trans.__('steps'),
       totalSteps === null ? countText(steps) : `${countText(steps)} / ${countText(totalSteps)}`
     ],
-    ...names.map(name => [name, metricText(metrics[name] ?? Number.NaN)] as const),
+    ...names.map(name => [name, metricText(ownValue(metrics, name) ?? Number.NaN)] as const),
     ...(means ? [[trans.__('per step'), durationText(means.stepMs)] as const] : []),
     [trans.__('duration'), secondsText(lastAt - startedAt)]
   ];

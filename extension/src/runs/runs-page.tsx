@@ -8,7 +8,8 @@ import {
   type RunLabels,
   runsJson,
   secondsText,
-  tableCsv
+  tableCsv,
+  ownValue
 } from '@tpulab/protocol';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { IBridgeBackends } from '../backends/tokens.js';
@@ -375,7 +376,7 @@ function RunRow({
   const { key, name, document, machine, state, startedAt, lastAt, steps, metrics, stepMs, config, labels } =
     run;
   const letter = LETTERS[chosen.indexOf(key)];
-  const last = metric === null ? undefined : metrics[metric];
+  const last = metric === null ? undefined : ownValue(metrics, metric);
   return (
     <tr className={letter ? 'jp-mod-chosen' : undefined}>
       <td>
@@ -410,7 +411,7 @@ function RunRow({
       )}
       <td className="jp-mod-figure">{stepMs === undefined ? '' : durationText(stepMs)}</td>
       {settings.map(setting => {
-        const value = config[setting];
+        const value = ownValue(config, setting);
         return (
           <td key={setting} className="jp-mod-setting">
             {value === undefined || value === null ? '' : valueText(value)}
@@ -441,7 +442,7 @@ function GroupRows({
   readonly onFold: () => void;
 }): JSX.Element {
   const { metric, settings } = columns;
-  const values = runs.flatMap(run => run.metrics[metric ?? ''] ?? []);
+  const values = runs.flatMap(run => ownValue(run.metrics, metric ?? '') ?? []);
   const count = (state: StoredRunSummary['state']): number => runs.filter(run => run.state === state).length;
   const span = 7 + settings.length + (metric === null ? 0 : 1);
   return (

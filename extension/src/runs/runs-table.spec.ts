@@ -78,3 +78,10 @@ it('exports runs as tables that a spreadsheet does not mistake for formulas', ()
   expect(head).toContain('idle_ms,lr,"a,b"');
   expect(line).toMatch(/^'=cmd,.*"say ""hi""".*,1,3$/);
 });
+
+it('names that every object has are settings and metrics like others', () => {
+  const odd = summary('odd', { config: { constructor: 1 }, metrics: { toString: 2 } });
+  const [, first, second] = tableCsv([odd, summary('plain')] as unknown as StoredRun[]).split('\r\n');
+  expect(first).toMatch(/,1,2$/);
+  expect(second).toMatch(/,,,$/);
+});

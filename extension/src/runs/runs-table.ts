@@ -1,5 +1,5 @@
 /** The table of runs: the search, the order, and the runs of a group under one row. */
-import { differingNames, type StoredRunSummary } from '@tpulab/protocol';
+import { differingNames, type StoredRunSummary, ownValue } from '@tpulab/protocol';
 import { valueText } from '../text/value.js';
 import { trans } from '../text/trans.js';
 
@@ -64,7 +64,7 @@ function compare(
   if (sort === 'name') return a.name.localeCompare(b.name, undefined, { numeric: true });
   const of = (run: StoredRunSummary): number | undefined =>
     sort === 'metric'
-      ? run.metrics[metric ?? '']
+      ? ownValue(run.metrics, metric ?? '')
       : sort === 'duration'
         ? run.lastAt - run.startedAt
         : run[sort];
