@@ -154,8 +154,8 @@ def _global_check(state: Any) -> Callable[..., object] | None:
 
 
 def _keep_hooks() -> None:
-    """jax clears a thread's hook whenever `debug_nans` or `debug_infs` changes there, as in the derivative of a
-    function that calls a jitted one, or in `jnp.percentile`."""
+    """jax clears a thread's hook whenever `debug_nans` or `debug_infs` changes there, as in the derivative
+    of a function that calls a jitted one, or in `jnp.percentile`."""
     for option in _debug_options():
         updates = option._update_thread_local_hook
         if getattr(updates, "keeps_hooks", False):
