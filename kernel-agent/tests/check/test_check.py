@@ -89,6 +89,51 @@ def test_a_statement_is_timed_once(tmp_path: Path) -> None:
     assert (program["called"]["cell"], program["called"]["line"]) == (2, 2)
 
 
+TRAINER = """
+import jax, jax.numpy as jnp
+
+@jax.jit
+def scale(x):
+    return x * 2
+
+class Trainer:
+    '''As in Keras: the library has the loop, and jits the step.'''
+    def fit(self, loss, weights, batches):
+        def train_step(weights, x):
+            slopes = jax.grad(lambda w: loss(w, scale(x)))(weights)
+            return jax.tree.map(lambda w, g: w - 0.1 * g, weights, slopes)
+        step = jax.jit(train_step)
+        for x in batches:
+            weights = step(weights, scale(x))
+        return weights
+"""
+
+
+def test_steps_that_a_library_has_jitted_and_loops_outside_jit_are_programs(tmp_path: Path) -> None:
+    """As of Keras, Equinox and NumPyro; smaller functions of a library are operations, as those of jax."""
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "trainer.py").write_text(TRAINER)
+    cells = [
+        notebooks.IMPORTS,
+        f"import sys; sys.path.insert(0, {str(library)!r})\nimport trainer\n"
+        "def loss(weights, x):\n"
+        "    for weight in weights:\n        x = jnp.tanh(x @ weight)\n"
+        "    return (x**2).mean()\n"
+        "weights, x = [jnp.ones((256, 256))] * 4, jnp.ones((8, 256))\n"
+        "weights = trainer.Trainer().fit(loss, weights, [x] * 3)",
+        "def body(w, x):\n    return jax.tree.map(lambda a, g: a - g, w, jax.grad(loss)(w, x)), None\n"
+        "jax.lax.scan(body, weights, jnp.ones((2, 8, 256)))",
+    ]
+    run = _run(cells, tmp_path)
+    assert [(each["name"], each["place"]["cell"], each["place"]["line"]) for each in run["programs"]] == [
+        ("train_step", 2, 8),
+        ("scan", 3, 3),
+    ]
+    (lost,) = [each for each in findings.in_run(run, 8) if each.rule == "not-donated"]
+    assert lost.message.endswith("; its library may have an option for it")
+
+
 def test_a_kernel_of_a_tpu_is_interpreted_on_the_cpu_and_compiled_for_the_chip(tmp_path: Path) -> None:
     run = _run([notebooks.IMPORTS, notebooks.KERNEL], tmp_path)
     assert (run["failed"]["error"], run["failed"]["message"]) == ("StopIteration", "no message")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import linecache
 import re
 import sys
@@ -27,6 +28,8 @@ from tpulab.telemetry.locations import is_user_frame, jax_folder
 
 #: Upper bound of captured programs; a notebook with more has another problem, which is reported.
 MAX_PROGRAMS = 200
+#: A library's function with fewer is an operation of its own, as are all of jax.
+MIN_EQUATIONS = 30
 #: Calls to Python on the host, for which the TPU compiler has no code.
 CALLBACKS = ("debug_callback", "debug_print", "pure_callback", "io_callback")
 #: Large results that are named for each program.
@@ -121,6 +124,8 @@ class Program:
     x64: list[Place]
     largest: list[Value]
     refused: str | None = None
+    #: jitted by a library, which also decides what is donated
+    of_library: bool = False
     calls: int = 0
     #: indices of arguments that hold results of the previous call
     carried: list[int] = field(default_factory=list)
@@ -226,7 +231,10 @@ class Recorder:
         frames = list(_user_places(sys._getframe(1)))
         call = find_jit_call(sys._getframe(1), jax_folder() or "", is_user_frame, _CALLS)
         defined = _code_of(call) or _source_of(str(debug.func_src_info))
-        if not self.named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name)):
+        of_library = (
+            not self.named and is_library(defined) and not (frames and _is_jitted_by(frames[0], name))
+        )
+        if of_library and not _is_step_of_library(defined, name, jaxpr):
             self.eager += 1
             return
         if len(self._seen) >= MAX_PROGRAMS:
@@ -266,6 +274,7 @@ class Recorder:
             x64=list(self._wide(jaxpr)),
             largest=self._largest(jaxpr),
             refused=refused,
+            of_library=of_library,
         )
         seen = _RecordedProgram(program, jaxpr, module, _as_shapes(call))
         with self._lock:
@@ -577,6 +586,15 @@ def _user_places(frame: FrameType | None) -> Iterator[tuple[str, int]]:
 def _is_jitted_by(place: tuple[str, int], name: str) -> bool:
     """Whether the user's line calls jit by name: `jax.jit(jnp.linalg.solve)(a, b)` counts as the user's."""
     return "jit" in linecache.getline(*place) and name in linecache.getline(*place)
+
+
+def _is_step_of_library(defined: tuple[str, int] | None, name: str, jaxpr: Any) -> bool:
+    """Whether this is a step that a library has jitted, such as those of Keras and Equinox, or a loop of jax
+    outside jit, and not an operation."""
+    is_of_jax = defined is None or defined[0].startswith(jax_folder() or "jax")
+    if is_of_jax and name not in ("scan", "while", "cond"):
+        return False
+    return sum(1 for _ in itertools.islice(equations(jaxpr), MIN_EQUATIONS)) == MIN_EQUATIONS
 
 
 def _plain(name: str) -> str:

@@ -187,8 +187,12 @@ def _of_program(program: Mapping[str, Any]) -> Iterator[Finding]:
             "not-donated",
             "warning",
             f"{name} does not donate {' and '.join(roots[:3])}: old and new are in memory together, "
-            f"{_size(size)} over all chips; add "
-            f"donate_argnames={(roots[0] if len(roots) == 1 else roots[:9])!r}",
+            f"{_size(size)} over all chips; "
+            + (
+                "its library may have an option for it"
+                if program["of_library"]
+                else f"add donate_argnames={(roots[0] if len(roots) == 1 else roots[:9])!r}"
+            ),
             place,
         )
 
