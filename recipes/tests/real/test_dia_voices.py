@@ -1,7 +1,7 @@
 """200 clips of five people for Dia: words and voices survive `prepare` and the codec that training is given.
 
-A small model that was trained on them for 35 epochs (3 CPU minutes) spoke no word yet, so no proof of that
-is here; what one learns of eight clips is in `test_dia.py`.
+A small model of 210,000 parameters does not hold them: after 160 epochs (12 CPU minutes) its loss was 1.9.
+What one learns of 32 clips is in `test_dia.py`.
 """
 
 from __future__ import annotations
@@ -24,56 +24,13 @@ from tpulab_recipes.dia.data import Layout, encode, read_clips  # noqa: E402
 from tpulab_recipes.dia.model import tiny_model, tiny_processor  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
-from .judges import Ear, distance, whisper_folder, words  # noqa: E402
+from .judges import HARVARD, Ear, distance, whisper_folder, words  # noqa: E402
 from .voices import RATE, VoiceJudge, speakers  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.environ.get("TPULAB_REAL") != "1", reason="npm run test:real runs it")
 
 #: Each with the folder of its recordings: the tag of its speaker.
 VOICES = {"hibari": "S1", "bf_emma": "S1", "am_michael": "S2", "bm_george": "S2", "am_fenrir": "S2"}
-#: Harvard sentences (IEEE 1969).
-SENTENCES = (
-    "The birch canoe slid on the smooth planks.",
-    "Glue the sheet to the dark blue background.",
-    "It is easy to tell the depth of a well.",
-    "These days a chicken leg is a rare dish.",
-    "Rice is often served in round bowls.",
-    "The juice of lemons makes fine punch.",
-    "The box was thrown beside the parked truck.",
-    "Four hours of steady work faced us.",
-    "A large size in stockings is hard to sell.",
-    "The boy was there when the sun rose.",
-    "A rod is used to catch pink salmon.",
-    "The source of the huge river is the clear spring.",
-    "Kick the ball straight and follow through.",
-    "Help the woman get back to her feet.",
-    "A pot of tea helps to pass the evening.",
-    "Smoky fires lack flame and heat.",
-    "The soft cushion broke the man's fall.",
-    "The salt breeze came across from the sea.",
-    "The girl at the booth sold fifty bonds.",
-    "The small pup gnawed a hole in the sock.",
-    "The fish twisted and turned on the bent hook.",
-    "Press the pants and sew a button on the vest.",
-    "The swan dive was far short of perfect.",
-    "The beauty of the view stunned the young boy.",
-    "Two blue fish swam in the tank.",
-    "Her purse was full of useless trash.",
-    "The colt reared and threw the tall rider.",
-    "It snowed, rained, and hailed the same morning.",
-    "Read verse out loud for pleasure.",
-    "Hoist the load to your left shoulder.",
-    "Take the winding path to reach the lake.",
-    "Note closely the size of the gas tank.",
-    "Wipe the grease off his dirty face.",
-    "Mend the coat before you go out.",
-    "The wrist was badly strained and hung limp.",
-    "The stray cat gave birth to kittens.",
-    "The young girl gave no clear response.",
-    "The meal was cooked before the bell rang.",
-    "What joy there is in living.",
-    "A king ruled the state in the early days.",
-)
 #: Clips that are listened to.
 TRANSCRIPTS = 20
 #: Word error rate by Whisper tiny.en through the codec; it was 9.1 %, and 7.3 % for the clips themselves.
@@ -86,7 +43,7 @@ def test_words_and_voices_of_five_people_are_kept_by_preparation_and_codec(tmp_p
     ear, judge, backend = Ear(), VoiceJudge(), make("cpu", "cpu")
     pause = np.zeros(2 * 16_000, np.float32)
     for name, say in speakers(tuple(VOICES), tmp_path).items():
-        waves = [files.resample(np.float32(say(text)), RATE, 16_000) for text in SENTENCES]
+        waves = [files.resample(np.float32(say(text)), RATE, 16_000) for text in HARVARD]
         recording = np.concatenate([part for wave in waves for part in (wave, pause)])
         folder = tmp_path / "recordings" / VOICES[name]
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +51,7 @@ def test_words_and_voices_of_five_people_are_kept_by_preparation_and_codec(tmp_p
     place, whisper = str(tmp_path / "clips"), load_whisper(whisper_folder(), "en")
     options: Any = {"made_by": "tiny.en", "sample_rate": 16_000, "seconds": 4.6}
     _, lengths, lost = prepare(str(tmp_path / "recordings"), place, whisper, **options)
-    assert (len(lengths), lost.reasons) == (len(VOICES) * len(SENTENCES), [])
+    assert (len(lengths), lost.reasons) == (len(VOICES) * len(HARVARD), [])
     cut = {file.stem: files.load(file, 16_000) for file in sorted((tmp_path / "clips/audio").glob("*.wav"))}
     codec, config = fit_mel_codec(list(cut.values())), Config(audio_length=256)
     layout, tokenizer = Layout.of(tiny_model().config), tiny_processor().tokenizer
@@ -133,4 +90,4 @@ def test_words_and_voices_of_five_people_are_kept_by_preparation_and_codec(tmp_p
 
 def _sentence_of(transcript: str) -> str:
     """The sentence that a clip is of: Whisper, which transcribed it, makes mistakes."""
-    return min(SENTENCES, key=lambda each: distance(words(each), words(transcript)))
+    return min(HARVARD, key=lambda each: distance(words(each), words(transcript)))
