@@ -19,7 +19,8 @@ import {
   type RunMessage,
   type RunPart,
   type StepSample,
-  type StepsMessage
+  type StepsMessage,
+  ownValue
 } from '@tpulab/protocol';
 
 /** Points of a metric; at twice as many, only the lowest and the highest of each small group stay. */
@@ -197,7 +198,7 @@ function merged(parts: readonly RunPart[], size: number): RunPart[] {
 }
 
 function addPoint(stored: StoredRun, name: string, index: number, value: number): void {
-  const previous = Object.hasOwn(stored.series, name) ? stored.series[name] : undefined;
+  const previous = ownValue(stored.series, name);
   if (!previous && Object.keys(stored.series).length >= MAX_METRICS) return;
   const series = (stored.series[name] = previous ?? { steps: [], values: [] });
   const waiting = (series.waiting ??= []);

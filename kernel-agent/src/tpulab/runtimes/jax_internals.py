@@ -101,12 +101,13 @@ class DispatchHookSlot:
 
     def install(self, hook: DispatchHook) -> None:
         """Installs the hook on this thread, where it stays until `remove`."""
+        if self._wrapped is not None and self._state.get_local() is self._wrapped:
+            return
         self._hook = hook
         if self not in _slots.installed:
             _slots.installed.append(self)
             _keep_hooks()
-        if self._wrapped is None or self._state.get_local() is not self._wrapped:
-            self._wrap(hook)
+        self._wrap(hook)
 
     def _wrap(self, hook: DispatchHook) -> None:
         state = self._state
