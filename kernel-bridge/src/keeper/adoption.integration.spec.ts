@@ -244,8 +244,10 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     const done = `${keeper.launch.cwd}/done`;
     const msgId = keeper.execute(
       client,
-      `import os, time\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\n` +
-        `for i in range(2000): print("line", i, flush=True)\nopen(${JSON.stringify(done)}, "w").close()`
+      `import os, sys, time\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\n` +
+        // One write for each line: the kernel's timed flush cannot split it into two messages.
+        `for i in range(2000):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()\n` +
+        `open(${JSON.stringify(done)}, "w").close()`
     );
     await view.untilState('busy');
     await kill(client);
