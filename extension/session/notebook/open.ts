@@ -16,13 +16,14 @@ import type { ServiceManager } from '@jupyterlab/services';
 import type { CodeMirrorEditor } from '@jupyterlab/codemirror';
 import { ignoreKernelDetails, watchChoice } from '../../src/panel/kernel-details.js';
 import type { Managers } from './managers.js';
-import { keepCharactersWhole } from '../../src/reattach/whole-characters.js';
+import { keepCharactersWhole, keepLineEndsWhole } from '../../src/reattach/whole-characters.js';
 import { ButtonsContentFactory } from './cell-buttons.js';
 import { editorFactory, mimeTypes } from './editors.js';
 import { hideOffscreenInputs } from './offscreen-inputs.js';
 import { pageRendermime } from './rendering.js';
 
 keepCharactersWhole();
+keepLineEndsWhole();
 
 setCellExecutor(
   Object.freeze({

@@ -8,7 +8,7 @@ import { IBridgeBackends } from '../backends/tokens.js';
 import { IBridgeEvents } from '../events/tokens.js';
 import { floodFactory, printedTextFactory } from './flood-output.js';
 import { followNotebook, type IFollowParts } from './follow-notebook.js';
-import { keepCharactersWhole, saveWellFormed } from './whole-characters.js';
+import { keepCharactersWhole, keepLineEndsWhole, saveWellFormed } from './whole-characters.js';
 import { download } from '../platform/download.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
 import type { IOutput } from '@jupyterlab/nbformat';
@@ -34,6 +34,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     translateWith(translator);
     keepCharactersWhole();
+    keepLineEndsWhole();
     rendermime?.addFactory(printedTextFactory);
     rendermime?.addFactory(floodFactory(id => backends.backendOf(id)?.serverSettings ?? null));
     const parts: IFollowParts = {

@@ -12,7 +12,7 @@ vi.hoisted(() =>
 
 const { YNotebook } = await import('@jupyter/ydoc');
 const { OutputAreaModel } = await import('@jupyterlab/outputarea');
-const { keepCharactersWhole, saveWellFormed } = await import('./whole-characters.js');
+const { keepCharactersWhole, keepLineEndsWhole, saveWellFormed } = await import('./whole-characters.js');
 
 class Area extends OutputAreaModel {}
 Object.assign(Area.prototype, {
@@ -95,4 +95,13 @@ it('saved text has no half of a character, wherever the text comes from', () => 
   expect(model.toJSON()).toEqual({
     cells: [{ source: 'a\ufffd', outputs: [{ '\ufffd': [1, null, 'ü😀'] }] }]
   });
+});
+
+// CodeMirror counts a line end as one character: what is typed at the end of such a cell would land before it.
+it('the code of a cell has line ends of one character, as its editor counts them', () => {
+  keepLineEndsWhole();
+  const notebook = new YNotebook();
+  const cell = notebook.addCell({ cell_type: 'code', source: 'one\r\ntwo\r\nthree\r' });
+  expect(cell.getSource()).toBe('one\ntwo\nthree\r');
+  notebook.dispose();
 });

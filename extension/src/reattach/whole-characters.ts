@@ -5,6 +5,7 @@
  * line or moves the cursor up, which JupyterLab ignores, changes the lines it addresses. Keys of an output that JupyterLab cannot
  * store are left out.
  */
+import { type ISharedText, YBaseCell } from '@jupyter/ydoc';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { isStream, type IOutput } from '@jupyterlab/nbformat';
 import { OutputAreaModel } from '@jupyterlab/outputarea';
@@ -68,6 +69,17 @@ export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void
     }
     this._streamIndex = start + text.cursor(() => '');
     return this.length;
+  };
+}
+
+/**
+ * An editor counts a line end as one character. JupyterLab's model kept those of Windows, of two characters, and so what was typed
+ * below them was inserted too early in the text that is run and saved.
+ */
+export function keepLineEndsWhole(prototype: Pick<ISharedText, 'setSource'> = YBaseCell.prototype): void {
+  const set = prototype.setSource;
+  prototype.setSource = function (this: unknown, value: string): void {
+    set.call(this, value.replaceAll('\r\n', '\n'));
   };
 }
 

@@ -78,9 +78,9 @@ export function capture(widget: OutputWidget, msgId: string): void {
   if (widget.msgIds.length > MAX_CAPTURED) widget.msgIds.shift();
 }
 
-/** The `codeHash` of an execution. */
+/** The `codeHash` of an execution, whatever its line ends: pages change those of Windows. */
 export function codeHash(code: string): string {
-  return createHash('sha256').update(code, 'utf8').digest('hex');
+  return createHash('sha256').update(code.replaceAll('\r\n', '\n'), 'utf8').digest('hex');
 }
 
 /** The executions to drop: first those that no notebook shows any more, then the oldest; running ones only if all run. */

@@ -162,6 +162,36 @@ describe('the text that the page saves', () => {
     expect(cellsOf(after).map(({ id }) => id)).toEqual(read.codeCells.map(({ id }) => id));
   });
 
+  it('keeps the line ends of Windows in cells, which editors do not have', () => {
+    const mixed = 'one\r\ntwo\nthree';
+    const text = notebook([code('a = 1\r\nb = 2\r\n', { id: 'a' }), code(mixed, { id: 'b' })]);
+    const read = new NotebookText(text);
+    const content = read.content();
+    expect(content.cells.map(({ source }) => source)).toEqual(['a = 1\nb = 2\n', 'one\ntwo\nthree']);
+    expect(read.codeCells.map(({ source }) => source)).toEqual(content.cells.map(({ source }) => source));
+    expect(read.withContent(content)).toBe(text);
+    content.cells[0]['source'] = 'a = 1\nb = 3\n';
+    const [changed, same] = cellsOf(read.withContent(content));
+    expect(changed['source']).toEqual(['a = 1\r\n', 'b = 3\r\n']);
+    expect(same['source']).toBe(mixed);
+  });
+
+  it('differs in no cell that JupyterLab only states differently: hidden outputs, trust, and no count', () => {
+    const cells = [{ collapsed: true }, { jupyter: { outputs_hidden: false, x: 1 } }, { trusted: false }];
+    const count = { execution_count: 0 };
+    const text = notebook(cells.map((metadata, at) => code('x', { id: `${at}`, metadata, ...count })));
+    const content = new NotebookText(text).content();
+    content.cells[0]['metadata'] = { collapsed: true, jupyter: { outputs_hidden: true } };
+    content.cells[1]['metadata'] = { collapsed: false, jupyter: { outputs_hidden: false, x: 1 } };
+    content.cells[2]['metadata'] = {};
+    for (const cell of content.cells) cell['execution_count'] = null;
+    expect(new NotebookText(text).withContent(content)).toBe(text);
+    content.cells[0]['metadata'] = { collapsed: false, jupyter: { outputs_hidden: false } };
+    expect(cellsOf(new NotebookText(text).withContent(content))[0]).toMatchObject({
+      metadata: { collapsed: false }
+    });
+  });
+
   it('of a type that JupyterLab does not know stays of that type', () => {
     const text = notebook([{ cell_type: 'sos', id: 'a', metadata: {}, source: 'x' }]);
     const content = new NotebookText(text).content();

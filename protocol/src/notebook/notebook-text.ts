@@ -94,7 +94,7 @@ export class NotebookText {
         ...cell,
         id: this.#ids[index] ?? '',
         metadata: objectOf(cell['metadata']),
-        source: textOf(cell['source']),
+        source: sourceOf(cell['source']),
         ...(cell['cell_type'] === 'code' ? code : {})
       };
     });
@@ -190,7 +190,7 @@ export class NotebookText {
     for (const key of CELL_KEYS) {
       const [old, value] = [before[key], cell[key]];
       if (value === undefined ? old === undefined : isSameValue(key, old, value)) continue;
-      values.set(key, value === undefined ? null : this.#writer.written(fileValue(key, value), 3));
+      values.set(key, value === undefined ? null : this.#writer.written(fileValue(key, value, old), 3));
     }
     return this.#writer.object(node, values, 2);
   }
@@ -202,7 +202,7 @@ export class NotebookText {
     return {
       type,
       id: typeof id === 'string' && id !== '' ? id : null,
-      source: textOf(value('source')),
+      source: sourceOf(value('source')),
       tags: listOf(objectOf(value('metadata'))['tags']).map(String)
     };
   }
@@ -284,19 +284,36 @@ function fingerprint(text: string): string {
   return hash.toString(16).padStart(8, '0');
 }
 
-function fileValue(key: string, value: unknown): unknown {
-  if (key === 'source' && typeof value === 'string') return lines(value);
+/** Editors count a line end as one character: in a text with the line ends of Windows, they would change the wrong place. */
+const sourceOf = (value: unknown): string => textOf(value).replaceAll('\r\n', '\n');
+
+/** @param old the value in the file, whose line ends stay */
+function fileValue(key: string, value: unknown, old?: unknown): unknown {
+  if (key === 'source' && typeof value === 'string')
+    return lines(/^(?:[^\n]*\r\n)+[^\n]*$/.test(textOf(old)) ? value.replaceAll('\n', '\r\n') : value);
   return key === 'outputs' ? listOf(value).map(output => fileOutput(output as NotebookOutput)) : value;
 }
 
 function isSameValue(key: string, old: unknown, value: unknown): boolean {
-  if (key === 'source') return old !== undefined && textOf(old) === value;
+  if (key === 'source') return old !== undefined && sourceOf(old) === value;
+  if (key === 'metadata' && old !== undefined) return isSame(modelMetadata(old), modelMetadata(value));
+  // Colab writes 0 for a cell that was not run, which JupyterLab's model does not know.
+  if (key === 'execution_count' && old === 0) return value === null;
   // Outputs that cannot be shown stay in a cell that is not run again.
   if (key === 'outputs' && old !== undefined) return isSame(shownOutputs(old), value);
   // A type that JupyterLab does not know is shown as raw text.
   if (key === 'cell_type' && value === 'raw')
     return typeof old === 'string' && (old === 'raw' || !CELL_TYPES.includes(old));
   return isSame(old, value);
+}
+
+/** The metadata of a cell as JupyterLab's model has it: hidden outputs are stated twice, and trust is not what the file says. */
+function modelMetadata(value: unknown): Record<string, unknown> {
+  const { trusted: _, ...metadata } = objectOf(value);
+  const jupyter = objectOf(metadata['jupyter']);
+  const collapsed = metadata['collapsed'] ?? jupyter['outputs_hidden'];
+  if (collapsed === undefined) return metadata;
+  return { ...metadata, collapsed, jupyter: { ...jupyter, outputs_hidden: collapsed } };
 }
 
 /** Whether both are equal; in either of them, texts may be lists of lines. */

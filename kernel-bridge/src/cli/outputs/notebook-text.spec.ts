@@ -79,7 +79,7 @@ describe('outputs written into a notebook', () => {
       for (const [number, { before, after }] of written.entries()) {
         const read = new NotebookText(before);
         expect(read.codeCells.map(({ id, source }) => ({ id, source }))).toEqual(
-          cases[number]!.map(({ id, source }) => ({ id, source }))
+          cases[number]!.map(({ id, source }) => ({ id, source: source.replaceAll('\r\n', '\n') }))
         );
         const changes = cases[number]!.flatMap(({ placed: each }, index) =>
           each === null ? [] : [{ index: index + 1, ...each }]
