@@ -1,11 +1,11 @@
 /** A notebook and its file. */
 import type { CodeCell } from '@jupyterlab/cells';
 import type { Context, DocumentRegistry } from '@jupyterlab/docregistry';
-import type { ICell, INotebookContent, IOutput } from '@jupyterlab/nbformat';
+import type { IAttachments, ICell, INotebookContent, IOutput } from '@jupyterlab/nbformat';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { Signal } from '@lumino/signaling';
-import type { ISharedCodeCell, ISharedNotebook } from '@jupyter/ydoc';
+import type { ISharedCodeCell, ISharedMarkdownCell, ISharedNotebook } from '@jupyter/ydoc';
 import type { BridgeDrive } from '../files/drive.js';
 import type { Part } from '../files/notebook-text.js';
 import { type FileStore, type SaveState, Saving } from '../files/saving.js';
@@ -107,8 +107,18 @@ export class NotebookSaving extends Saving {
   }
 
   protected show({ content }: Contents.IModel): void {
-    this.ran = new Set(this.running());
-    takeCells(this.context.model.sharedModel, content as INotebookContent, this.ran);
+    const { cells, sharedModel } = this.context.model;
+    const file = content as INotebookContent;
+    const ran = (this.ran = new Set(this.running()));
+    const theirs = new Map(file.cells.map(cell => [cell.id, cell]));
+    const replaced = [...cells].filter(
+      ({ id, sharedModel: mine }) =>
+        !ran.has(id) && mine.cell_type === 'code' && !hasOutputs(mine as ISharedCodeCell, theirs.get(id))
+    );
+    // Whoever wrote the file: trust belongs to the outputs that were there before.
+    for (const cell of replaced) cell.trusted = false;
+    takeCells(sharedModel, file, ran);
+    for (const cell of replaced) cell.trusted = theirs.get(cell.id)?.metadata['trusted'] === true;
   }
 
   private running(): string[] {
@@ -148,10 +158,12 @@ export class NotebookSaving extends Saving {
  */
 function takeCells(
   shared: ISharedNotebook,
-  file: Pick<INotebookContent, 'cells'>,
+  file: Pick<INotebookContent, 'cells' | 'metadata'>,
   running: ReadonlySet<string>
 ): void {
   shared.transact(() => {
+    const own = Object.entries(shared.getMetadata()).filter(([key]) => OWN_METADATA.has(key));
+    takeMetadata(shared, { ...file.metadata, ...Object.fromEntries(own) });
     const wanted = new Set(file.cells.map(({ id }) => id));
     for (let at = shared.cells.length - 1; at >= 0; at -= 1) {
       if (!wanted.has(shared.getCell(at).id)) shared.deleteCell(at);
@@ -173,12 +185,44 @@ function updateCell(shared: ISharedNotebook, at: number, cell: ICell, running: R
   const mine = shared.getCell(at);
   const source = textOf(cell.source);
   if (mine.getSource() !== source) mine.setSource(source);
-  if (cell.cell_type !== 'code' || running.has(mine.id)) return;
+  const isRunning = running.has(mine.id);
+  takeMetadata(mine, {
+    ...cell.metadata,
+    ...(isRunning && mine.getMetadata('trusted') === true && { trusted: true })
+  });
+  if (cell.cell_type !== 'code') {
+    const attachments = cell['attachments'] as IAttachments | undefined;
+    const text = mine as ISharedMarkdownCell;
+    if (JSON.stringify(text.getAttachments()) !== JSON.stringify(attachments))
+      text.setAttachments(attachments);
+    return;
+  }
+  if (isRunning) return;
   const code = mine as ISharedCodeCell;
-  const outputs = (cell['outputs'] ?? []) as IOutput[];
-  if (JSON.stringify(code.getOutputs()) !== JSON.stringify(outputs)) code.setOutputs(outputs);
+  if (!hasOutputs(code, cell)) code.setOutputs(outputsOf(cell));
   const count = cell['execution_count'] as number | null;
   if (code.execution_count !== count) code.execution_count = count;
 }
+
+/** Stated by the page itself: the kernel that it uses, and the state of its widgets. */
+const OWN_METADATA = new Set(['kernelspec', 'language_info', 'widgets']);
+
+/** Keys that only one side states are removed first, because the model states some keys twice. */
+function takeMetadata(mine: IMetadata, wanted: Readonly<Record<string, unknown>>): void {
+  for (const key of Object.keys(mine.getMetadata())) if (!(key in wanted)) mine.deleteMetadata(key);
+  mine.setMetadata(wanted);
+}
+
+/** A notebook or a cell. */
+interface IMetadata {
+  getMetadata(): object;
+  deleteMetadata(key: string): void;
+  setMetadata(metadata: object): void;
+}
+
+const outputsOf = (cell: ICell | undefined): IOutput[] => (cell?.['outputs'] ?? []) as IOutput[];
+
+const hasOutputs = (mine: ISharedCodeCell, cell: ICell | undefined): boolean =>
+  JSON.stringify(mine.getOutputs()) === JSON.stringify(outputsOf(cell));
 
 const textOf = (source: ICell['source']): string => (Array.isArray(source) ? source.join('') : source);
