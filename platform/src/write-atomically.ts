@@ -7,8 +7,6 @@ import path from 'node:path';
 interface WriteOptions {
   /** Permissions, 0600 unless given. */
   readonly mode?: number;
-  /** The last check before the file is replaced: throws to keep the old one. */
-  readonly check?: () => Promise<void>;
 }
 
 /** When this resolves, content and name are on the disk, and survive a power loss. An object is written as JSON. */
@@ -63,7 +61,7 @@ async function replace(
   file: string,
   content: string | object,
   isDurable: boolean,
-  { mode = 0o600, check }: WriteOptions = {}
+  { mode = 0o600 }: WriteOptions = {}
 ): Promise<void> {
   const draft = draftOf(file);
   try {
@@ -76,7 +74,6 @@ async function replace(
     } finally {
       await handle.close();
     }
-    await check?.();
     await rename(draft, file);
   } catch (error) {
     await rm(draft, { force: true });

@@ -6,7 +6,18 @@ import { bridgeError, BridgeError } from '@tpulab/platform/errors.js';
 import { fullDisk } from '@tpulab/platform/full-disk.js';
 import { randomUUID } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
-import { link, lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises';
+import {
+  type FileHandle,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  rm,
+  rmdir,
+  unlink
+} from 'node:fs/promises';
 import path from 'node:path';
 import { isWritable, syncFolder } from '@tpulab/platform/write-atomically.js';
 import { ifMissing } from '@tpulab/platform/missing-files.js';
@@ -30,9 +41,9 @@ export async function statOrNull(file: string): Promise<BigIntStats | null> {
 }
 
 /**
- * Draft, sync, rename: after an interruption, the file has its old content or its new one. A file with other names (hard
- * links), or in a read-only folder, is written in place to preserve those, and gets its old content back if the write
- * fails.
+ * Draft, sync, rename: after an interruption, the file has its old content or its new one. A file that a new one could not
+ * stand for is written in place, and gets its old content back if the write fails: one with other names (hard links), in a
+ * read-only folder, of an owner or group that the draft cannot have, or mounted by itself, as into a container.
  *
  * @param last runs the step that replaces the file, or refuses it
  */
@@ -45,22 +56,40 @@ export async function replaceFile(
   if (now !== null && (now.nlink > 1n || (await isOnlyFileWritable(target))))
     return last(() => writeInPlace(target, bytes));
   const draft = path.join(path.dirname(target), `.${randomUUID()}.tpulab-draft`);
-  const mode = now === null ? null : Number(now.mode & 0o7777n);
   try {
-    const handle = await open(draft, 'wx', mode ?? 0o666);
+    const handle = await open(draft, 'wx', now === null ? 0o666 : Number(now.mode & 0o777n));
+    let isAlike = true;
     try {
-      if (mode !== null) await handle.chmod(mode);
+      if (now !== null) isAlike = await becomesAlike(handle, now);
       await handle.writeFile(bytes);
       await handle.sync();
     } finally {
       await handle.close();
     }
-    await last(() => rename(draft, target));
+    await last(async () => {
+      if (!isAlike) return writeInPlace(target, bytes);
+      await rename(draft, target).catch((error: unknown) => {
+        if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error;
+        return writeInPlace(target, bytes);
+      });
+    });
     await syncFolder(path.dirname(target));
-  } catch (error) {
+  } finally {
     await rm(draft, { force: true });
-    throw error;
   }
+}
+
+/** Gives a draft the owner, group and permissions of the file; false: this user may not. */
+async function becomesAlike(draft: FileHandle, { uid, gid, mode }: BigIntStats): Promise<boolean> {
+  const made = await draft.stat({ bigint: true });
+  const isAlike =
+    (made.uid === uid && made.gid === gid) ||
+    (await draft.chown(Number(uid), Number(gid)).then(
+      () => true,
+      () => false
+    ));
+  await draft.chmod(Number(mode & 0o7777n));
+  return isAlike;
 }
 
 async function isOnlyFileWritable(target: string): Promise<boolean> {

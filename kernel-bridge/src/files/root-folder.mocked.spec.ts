@@ -1,6 +1,6 @@
 /**
- * Names that differ only by case are equal, as in the default file system of macOS, and one file is read-only. Both are
- * mocked, because root, who may run the specs, can write every file.
+ * Names that differ only by case are equal, as in the default file system of macOS, one file is read-only, and one is mounted
+ * by itself. All are mocked: root, who may run the specs, can write every file, and others cannot mount one.
  */
 import { readdirSync } from 'node:fs';
 import type * as Files from 'node:fs/promises';
@@ -8,6 +8,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it, vi } from 'vitest';
+import { NotebookFile } from '../cli/outputs/notebook-file.js';
 import { RootFolder } from './root-folder.js';
 
 vi.mock('node:fs/promises', async original => {
@@ -28,7 +29,10 @@ vi.mock('node:fs/promises', async original => {
     lstat: (file: string, options?: object) => real.lstat(stored(file), options),
     mkdir: (file: string, options?: object) => real.mkdir(stored(file), options),
     unlink: (file: string) => real.unlink(stored(file)),
-    rename: (from: string, to: string) => real.rename(stored(from), to)
+    rename: (from: string, to: string) =>
+      path.basename(to) === 'mounted.ipynb'
+        ? Promise.reject(Object.assign(new Error('resource busy'), { code: 'EBUSY' }))
+        : real.rename(stored(from), to)
   };
 });
 
@@ -58,5 +62,21 @@ it('a read-only file is not replaced, although its folder is writable', async ()
   });
   expect(await readFile(path.join(root, 'read-only.ipynb'), 'utf8')).toBe('one');
   expect(await readdir(root)).toEqual(['read-only.ipynb']);
+  await rm(root, { recursive: true });
+});
+
+it('a file that is mounted by itself, as into a container, is written in place', async () => {
+  const root = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  const files = new RootFolder(root);
+  const file = path.join(root, 'mounted.ipynb');
+  await writeFile(file, 'one');
+  const { etag } = await files.entry('mounted.ipynb');
+  await files.write('mounted.ipynb', Buffer.from('two'), { etag: etag! });
+  expect(await readFile(file, 'utf8')).toBe('two');
+  const notebook = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}';
+  await writeFile(file, notebook);
+  await (await NotebookFile.read(file)).replace('{}', { backup: false });
+  expect(await readFile(file, 'utf8')).toBe('{}');
+  expect(await readdir(root)).toEqual(['mounted.ipynb']);
   await rm(root, { recursive: true });
 });

@@ -10,7 +10,8 @@ import {
   symlink,
   utimes,
   writeFile,
-  chmod
+  chmod,
+  chown
 } from 'node:fs/promises';
 import { realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -157,6 +158,17 @@ describe('writing', () => {
     });
     await expect(files.write('sub', text('x'), null)).rejects.toMatchObject({ code: 'file_wrong_kind' });
     expect((await readdir(root)).sort()).toEqual(['a.ipynb', 'sub']);
+  });
+
+  // Colleagues who share a folder may read and write the file by its group, or own it.
+  it.runIf(process.getuid?.() === 0)('preserves owner and group', async () => {
+    const file = path.join(root, 'a.ipynb');
+    await chown(file, 4321, 1234);
+    await chmod(file, 0o664);
+    const { etag } = await files.entry('a.ipynb');
+    await files.write('a.ipynb', text('x'), { etag: etag! });
+    const { uid, gid, mode } = await stat(file);
+    expect([uid, gid, mode & 0o777]).toEqual([4321, 1234, 0o664]);
   });
 
   // A rename would leave the old content under the other name.

@@ -6,6 +6,7 @@ import type { BigIntStats } from 'node:fs';
 import { readFile, realpath, stat } from 'node:fs/promises';
 import { NotebookFormatError, NotebookText } from '@tpulab/protocol';
 import { isWritable, writeAtomically } from '@tpulab/platform/write-atomically.js';
+import { replaceFile } from '../../files/file-steps.js';
 import { CommandError } from '../output.js';
 
 /** Suffix of the backup's file name. It is our own: other backups must not be replaced. */
@@ -59,7 +60,10 @@ export class NotebookFile {
     try {
       const mode = Number(this.seen.mode) & 0o777;
       if (backupPath !== null) await writeAtomically(backupPath, this.text, { mode });
-      await writeAtomically(this.path, text, { mode, check: () => this.#checkUnchanged() });
+      await replaceFile(this.path, Buffer.from(text), this.seen, async replace => {
+        await this.#checkUnchanged();
+        await replace();
+      });
     } catch (cause) {
       if (cause instanceof CommandError) throw cause;
       const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
