@@ -41,9 +41,10 @@ export class NotebookTexts {
     if (text !== undefined) this._texts.set(keyOf(to), text);
   }
 
-  /** Whether the file, as last read, has the same content. */
+  /** Whether the file, as last read, has the same content. Makes no outputs known: some of `content` may be the file's. */
   isSame(path: string, content: unknown): boolean {
-    return this.text(path, content) === this.notebook(path)?.original;
+    const notebook = this.notebook(path);
+    return notebook !== null && notebook.withContent(content as NotebookContent) === notebook.original;
   }
 
   /** Parts by which notebooks are compared. */

@@ -103,3 +103,11 @@ it('trusts outputs in a changed file only if they are known, wherever the ones b
   await notebook.change(fileOf([code('a', { outputs: [mine], source: 'y' })]));
   expect(cell.trusted).toBe(true);
 });
+
+it('trusts no outputs because a cell that this page has run was compared with them', () => {
+  const notebooks = new NotebookTexts();
+  const content = notebooks.read('b.ipynb', fileOf([code('a', { outputs: [html('<script>new</script>')] })]));
+  content.cells[0]!['metadata'] = { trusted: true };
+  expect(notebooks.isSame('b.ipynb', content)).toBe(true);
+  expect(notebooks.read('b.ipynb', fileOf(content.cells)).cells[0]!['metadata']).toEqual({});
+});

@@ -75,7 +75,12 @@ class LabCell implements ICodeCell {
 
   read(): IShownCell {
     const { id, outputs, executionCount, sharedModel } = this.model;
-    return { id, source: sharedModel.getSource(), outputs: outputs.toJSON(), executionCount };
+    return {
+      id,
+      source: sharedModel.getSource().replaceAll('\r\n', '\n'),
+      outputs: outputs.toJSON(),
+      executionCount
+    };
   }
 
   begin(isTrusted: boolean): void {
