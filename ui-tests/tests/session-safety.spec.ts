@@ -103,19 +103,43 @@ test('a kernel that replaces python3 leaves the name in the file, even when a ce
   await expect(chip.getByText(/^Also used by beside\.ipynb/)).toBeVisible();
 });
 
-test('follows its file: a change is shown, and a deleted file is written again on request', async ({
+test('follows its file: a change is shown, and a file deleted with its folder is written again on request', async ({
   page,
   gateway
 }) => {
-  await gateway.write('f.ipynb', notebookText(['first']));
-  await open(page, gateway, 'f.ipynb');
-  await gateway.write('f.ipynb', notebookText(['second']));
+  const folder = join(gateway.folder, 'notebooks', 'branch');
+  await mkdir(join(folder, 'work'), { recursive: true });
+  await gateway.write('branch/work/f.ipynb', notebookText(['first']));
+  await open(page, gateway, 'branch/work/f.ipynb');
+  await gateway.write('branch/work/f.ipynb', notebookText(['second']));
   await expect(page.getByText('Reloaded. f.ipynb changed on disk')).toBeVisible();
   await expect(cell(page, 0).locator('.cm-content')).toHaveText('second');
-  await rm(join(gateway.folder, 'notebooks', 'f.ipynb'));
+  await rm(folder, { recursive: true });
   await expect(page.getByText('f.ipynb was deleted or moved')).toBeVisible();
   await page.getByRole('button', { name: 'Save again' }).click();
-  await expect.poll(() => gateway.read('f.ipynb').catch(() => '')).toContain('second');
+  await expect.poll(() => gateway.read('branch/work/f.ipynb').catch(() => '')).toContain('second');
+  await expect(page.getByText('f.ipynb was deleted or moved')).toBeHidden();
+});
+
+test('what is typed below line ends of Windows is run and saved where it was typed', async ({
+  page,
+  gateway
+}) => {
+  const source = "one = 'ü'\r\ntwo = 'b'\r\nprint(one + two)";
+  await gateway.write('crlf.ipynb', notebookText([source, 'left\r\nalone']));
+  await open(page, gateway, 'crlf.ipynb');
+  await cell(page, 0).locator('.cm-content').click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type(" # 'three'");
+  await page.keyboard.press('Control+Enter');
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText('üb');
+  const saved = async (): Promise<unknown[]> => {
+    const { cells } = JSON.parse(await gateway.read('crlf.ipynb')) as {
+      cells: { source: string | string[] }[];
+    };
+    return cells.map(({ source: text }) => [text].flat().join(''));
+  };
+  await expect.poll(saved).toEqual([`${source} # 'three'`, 'left\r\nalone']);
 });
 
 test('shows both versions of a notebook that changed here and elsewhere; the discarded one is in the trash', async ({

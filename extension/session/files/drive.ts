@@ -105,19 +105,19 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
 
   /** Moves the current file to the trash and writes the new content in its place. */
   async replace(path: string, text: string): Promise<Contents.IModel> {
-    const { id } = await this.files.trash(path);
-    try {
-      const entry = await this.files.write(path, text, null);
-      return modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
-    } catch (error) {
-      await this.files.restore(id);
-      throw error;
-    }
+    const entry = await this.files.replace(path, text);
+    return modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
   }
 
-  /** The file no longer exists, so the next save creates it. */
-  forget(path: string): void {
+  /** The file no longer exists, so the next save creates it. Its folder may have been deleted with it. */
+  async forget(path: string): Promise<void> {
     this._versions.delete(path);
+    const names = path.split('/');
+    for (let depth = 1; depth < names.length; depth += 1) {
+      await this.files.makeFolder(names.slice(0, depth).join('/')).catch((error: unknown) => {
+        if ((error as { code?: string }).code !== 'file_exists') throw error;
+      });
+    }
   }
 
   async newUntitled(options: Contents.ICreateOptions = {}): Promise<Contents.IModel> {

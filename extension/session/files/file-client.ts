@@ -55,6 +55,15 @@ export class FileClient {
     return (await response.json()) as FileEntry;
   }
 
+  /** Moves the current file to the trash and writes the new content in its place. */
+  async replace(path: string, content: BodyInit): Promise<FileEntry> {
+    const { id } = await this.trash(path);
+    return this.write(path, content, null).catch(async (error: unknown) => {
+      await this.restore(id).catch(() => undefined);
+      throw error;
+    });
+  }
+
   async move(path: string, to: string): Promise<FileEntry> {
     const body = JSON.stringify({ to });
     return (await (await this.send('PATCH', 'files', path, { body })).json()) as FileEntry;

@@ -135,7 +135,7 @@ export abstract class Saving implements IDisposable {
   async overwrite(): Promise<void> {
     const { path, store } = this;
     if (this._state.kind === 'deleted') {
-      store.forget?.(path);
+      await store.forget?.(path);
     } else {
       this.adopt(await store.get(path, { content: false }));
       await store.discard?.(this.named('-theirs'), await this.theirs());

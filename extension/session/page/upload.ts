@@ -24,8 +24,8 @@ export async function upload(
           const limit = sizeText(MAX_FILE_BYTES);
           throw new Error(trans.__('it is larger than %1. Use tpulab copy push or scp.', limit));
         }
-        if (replaces) await files.trash(path);
-        await files.write(path, await file.arrayBuffer(), null);
+        const content = await file.arrayBuffer();
+        await (replaces ? files.replace(path, content) : files.write(path, content, null));
         done += 1;
       } catch (error) {
         if (error instanceof FileRefusedError && error.code === 'file_exists') existing.push(file);
