@@ -18,6 +18,7 @@ def _end_without_traceback(kind: type[BaseException], error: BaseException, trac
         sys.__excepthook__(kind, error, trace)
 
 
-# As `python -m` imports it, for one of its commands: frameworks take seconds to import.
-if sys.argv[:1] == ["-m"]:
+#: As `python -m` imports it, for one of its commands: frameworks take seconds to import.
+IS_COMMAND = sys.argv[:1] == ["-m"]
+if IS_COMMAND:
     sys.excepthook = _end_without_traceback

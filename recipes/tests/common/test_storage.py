@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tpulab_recipes.common import storage
 from tpulab_recipes.common.errors import StorageError
-from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.common.storage import Folder, only_writer
 
 
 def test_a_read_only_disk_is_named_not_the_file_that_was_to_be_removed(
@@ -51,3 +51,12 @@ def test_links_count_as_their_targets_and_broken_ones_are_named(tmp_path: Path) 
 def test_a_text_may_name_a_file_whose_name_is_not_utf_8(tmp_path: Path) -> None:
     Folder(tmp_path).put("left_out.txt", os.fsdecode(b"bad\xff.wav: no text\n"))
     assert (tmp_path / "left_out.txt").read_text() == "bad\\udcff.wav: no text\n"
+
+
+def test_two_trainings_cannot_write_to_one_folder(tmp_path: Path) -> None:
+    with only_writer(tmp_path / "run"), only_writer(tmp_path / "other"):
+        refused = pytest.raises(StorageError, match="run: another training writes to this folder; wait")
+        with refused, only_writer(tmp_path / "run"):
+            pass
+    with only_writer(tmp_path / "run"):
+        assert list((tmp_path / "run").iterdir()) == []

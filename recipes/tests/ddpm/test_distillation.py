@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from ddpm.tiny import flags, nonzero_network, shallow_config
+from tpulab_recipes.common import interruption
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.ddpm.__main__ import main
@@ -123,6 +124,7 @@ def test_an_interrupted_halving_continues_where_it_was(
 
         with monkeypatch.context() as patch:
             patch.setattr(Silent, "advance", advance)
+            patch.setattr(interruption, "requested", lambda: out == "stopped" and len(reported) == 3)
             folders = ["--checkpoint_dir", str(tmp_path / "teacher"), "--write_dir", str(tmp_path / out)]
             requested = flags({**settings, "distill.save_freq": every})
             assert main(["distill", *folders, "--quiet", *requested, *more]) in (0, 130)
@@ -141,6 +143,11 @@ def test_an_interrupted_halving_continues_where_it_was(
     # Four updates were saved, two are left.
     assert distil("mended")[:3] == [4, 1, 1]
     _equal(student("whole"), student("mended"))
+    # A signal in the fourth update has it saved.
+    assert distil("stopped", 0) == [1, 1, 1]
+    (tmp_path / "stopped").rename(tmp_path / "resumed")
+    assert distil("resumed", 0)[:3] == [4, 1, 1]
+    _equal(student("whole"), student("resumed"))
 
 
 def test_networks_that_predict_the_noise_are_refused(tiny: Config) -> None:

@@ -22,7 +22,9 @@ import orbax.checkpoint as ocp
 import pytest
 from ddpm.tiny import shallow_config
 from tpulab_recipes import runtime
+from tpulab_recipes.common import interruption
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, StorageError, TrainingDiverged
+from tpulab_recipes.common.interruption import Interrupted
 from tpulab_recipes.common.log_writers import JsonLines, read_json_lines
 from tpulab_recipes.common.steering import PlainRun
 from tpulab_recipes.ddpm.config import Config
@@ -177,6 +179,21 @@ def test_a_resumed_run_equals_an_unbroken_run_bit_for_bit(
         first.train(4)
     with _trainer(config, global_dir=str(tmp_path)) as second:
         assert second.resumed_at == 4
+        state = second.train(8)
+    _equal(state, expected)
+
+
+def test_an_interrupted_run_saves_its_step_and_resumes_bit_for_bit(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, expected, _ = straight
+    with _trainer(config, global_dir=str(tmp_path)) as first:
+        monkeypatch.setattr(interruption, "requested", lambda: first.step == 5)
+        with pytest.raises(Interrupted, match=r"^ after step 5, saved in .*checkpoints_recent$"):
+            first.train(8)
+    monkeypatch.undo()
+    with _trainer(config, global_dir=str(tmp_path)) as second:
+        assert second.resumed_at == 5
         state = second.train(8)
     _equal(state, expected)
 

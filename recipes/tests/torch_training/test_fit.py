@@ -16,7 +16,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tpulab_recipes.common import interruption  # noqa: E402
 from tpulab_recipes.common.errors import ConfigError, StorageError, TrainingDiverged  # noqa: E402
+from tpulab_recipes.common.interruption import Interrupted  # noqa: E402
 from tpulab_recipes.runtime import DeviceRuntimeError  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.runtime.too_large import refuse_too_large  # noqa: E402
@@ -132,6 +134,24 @@ def test_a_checkpoint_at_or_beyond_the_last_epoch_is_named(
     assert "is at the last step: nothing is left to train" in capsys.readouterr().out
     with pytest.raises(ConfigError, match=r"epochs: 1 are 5 steps, and the checkpoint in .* has 10"):
         fit(_training(tmp_path, epochs=1), Loop(quiet=True))
+
+
+@pytest.mark.parametrize("at", [7, 10])
+def test_an_interrupted_run_saves_its_step_and_resumes_to_the_same_end(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _training(tmp_path / "whole")
+    fit(whole, Loop(quiet=True))
+    stopped = _training(tmp_path / "stopped")
+    monkeypatch.setattr(interruption, "requested", lambda: stopped.trainer.steps_done == at)
+    with pytest.raises(Interrupted, match=rf"^ after step {at}, saved in .*stopped$"):
+        fit(stopped, Loop(quiet=True))
+    monkeypatch.undo()
+    assert checkpoints(tmp_path / "stopped")[-1].name == f"step-{at:08d}.pt"
+    again = _training(tmp_path / "stopped")
+    fit(again, Loop(quiet=True))
+    for one, other in zip(whole.trainer.model.parameters(), again.trainer.model.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def _interrupted(first: int, at: int) -> Iterator[Any]:

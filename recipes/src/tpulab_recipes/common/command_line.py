@@ -18,7 +18,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union
 
 import tyro
 
-from tpulab_recipes import runtime
+from tpulab_recipes import IS_COMMAND, runtime
+from tpulab_recipes.common import interruption
 from tpulab_recipes.common.errors import RecipeError
 from tpulab_recipes.common.progress import Progress, Silent, Terminal
 
@@ -156,17 +157,25 @@ def _spelled(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
-def exit_status(run: Callable[[], object]) -> int:
-    """Runs a command. 1: it failed, and one sentence on stderr gives the reason. 130: interrupted."""
+def exit_status(run: Callable[[], int | None]) -> int:
+    """Runs a command; its status, if it returns one. 1: it failed, and one sentence on stderr gives the
+    reason. 130: interrupted by Ctrl-C; other signals likewise (`interruption.status`)."""
     try:
-        run()
+        if IS_COMMAND:
+            interruption.handle_signals()
+        return run() or 0
     except (RecipeError, runtime.DeviceRuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("\nInterrupted; run the same command again to resume.", file=sys.stderr)
-        return 130
-    return 0
+    except BaseException as error:
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        # A library may have made another error of the interrupt.
+        if not is_interrupt and (isinstance(error, SystemExit) or not interruption.requested()):
+            raise
+        interruption.end_on_signals()
+        saved = str(error) if is_interrupt else ""
+        print(f"\nInterrupted{saved}; run the same command again to resume.", file=sys.stderr)
+        return interruption.status()
 
 
 def preset_argument(argv: Sequence[str], *flags: str) -> str | None:

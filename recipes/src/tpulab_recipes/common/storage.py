@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import posixpath
@@ -220,6 +221,29 @@ def _readable(path: str) -> bool:
     """Not a pipe or a device, which reading could wait for. A link counts as its target; a broken link
     counts as a file, so that reading it reports its name."""
     return os.path.isdir(path) or os.path.isfile(path) or not os.path.exists(path)
+
+
+@contextlib.contextmanager
+def only_writer(url: str | os.PathLike[str]) -> Iterator[None]:
+    """Raises `StorageError` where another process trains into this local folder: they would delete each
+    other's checkpoints."""
+    folder = Folder(url)
+    if folder.remote:
+        yield
+        return
+    handle = os.open(folder.make()._root, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StorageError(
+                f"{url}: another training writes to this folder; wait for it, or choose another folder."
+            ) from error
+        except OSError:
+            pass  # A file system without locks.
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager

@@ -12,8 +12,9 @@ from tpulab_recipes.ddpm.commands import read
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; see `exit_status`."""
-    # orbax logs each of its steps; the commands print what matters to people.
-    logging.getLogger("absl").setLevel(logging.ERROR)
+    # orbax logs each of its steps, and with a traceback what it then raises; the commands print what matters
+    # to people.
+    logging.getLogger("absl").setLevel(logging.CRITICAL)
     return exit_status(lambda: read(sys.argv[1:] if argv is None else argv).run())
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -165,7 +165,7 @@ class Train(OnHosts):
 
     def run(self) -> None:
         from tpulab_recipes.common.log_writers import open_writers
-        from tpulab_recipes.common.storage import Folder
+        from tpulab_recipes.common.storage import Folder, only_writer
         from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
         from tpulab_recipes.ddpm.model.unet import Network
         from tpulab_recipes.ddpm.training.checkpoint import describe_data
@@ -194,15 +194,19 @@ class Train(OnHosts):
 
         evaluator = evaluator_for(Network(config), source) if config.train.snapshot_freq else None
         until = self.steps or config.train.iterations
-        with Trainer(
-            config,
-            source,
-            global_dir=global_dir,
-            writers=writers,
-            evaluate=evaluator,
-            on_log=show,
-            accept_changed=self.accept_changed,
-        ) as trainer:
+        with ExitStack() as stack:
+            if process == 0:
+                stack.enter_context(only_writer(global_dir))
+            trainer = Trainer(
+                config,
+                source,
+                global_dir=global_dir,
+                writers=writers,
+                evaluate=evaluator,
+                on_log=show,
+                accept_changed=self.accept_changed,
+            )
+            stack.enter_context(trainer)
             shown = trainer.step
             if process == 0:
                 Folder(global_dir).make().put("config.json", json.dumps(to_dict(config), indent=2))

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 import tyro
 
-from tpulab_recipes.common.command_line import Command, print_training_result, read_command
+from tpulab_recipes.common.command_line import (
+    Command,
+    exit_status,
+    print_training_result,
+    read_command,
+)
 from tpulab_recipes.common.errors import RecipeError
 from tpulab_recipes.fashion_mnist.config import FULL_SIZE, Config
 from tpulab_recipes.fashion_mnist.data import load, synthetic_folder, train_batches
@@ -77,4 +82,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -9,7 +9,12 @@ from typing import Any
 
 import tyro
 
-from tpulab_recipes.common.command_line import Command, print_training_result, read_command
+from tpulab_recipes.common.command_line import (
+    Command,
+    exit_status,
+    print_training_result,
+    read_command,
+)
 from tpulab_recipes.common.errors import DataError, RecipeError
 from tpulab_recipes.common.preparation import digest
 from tpulab_recipes.intents.config import FULL_SIZE, LESSON, Config
@@ -101,4 +106,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

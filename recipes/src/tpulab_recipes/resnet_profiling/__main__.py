@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 import tyro
 
-from tpulab_recipes.common.command_line import Command, print_training_result, read_command
+from tpulab_recipes.common.command_line import (
+    Command,
+    exit_status,
+    print_training_result,
+    read_command,
+)
 from tpulab_recipes.resnet_profiling.config import FULL_SIZE, Config
 from tpulab_recipes.runtime import DeviceRuntimeError
 from tpulab_recipes.torch_training.export import export
@@ -72,4 +77,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

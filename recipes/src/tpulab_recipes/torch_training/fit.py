@@ -7,18 +7,22 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import tyro
 
+from tpulab_recipes.common import interruption
 from tpulab_recipes.common.errors import ConfigError, TrainingDiverged
 from tpulab_recipes.common.inputs import checked_count
+from tpulab_recipes.common.interruption import Interrupted, stoppable
 from tpulab_recipes.common.log_writers import open_writers
 from tpulab_recipes.common.preparation import require_writable
 from tpulab_recipes.common.progress import Progress, Silent, Terminal
 from tpulab_recipes.common.steering import Run, around, open_run
+from tpulab_recipes.common.storage import only_writer
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.runtime.too_large import refuse_too_large
 from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
@@ -127,6 +131,12 @@ def fit(training: Training, loop: Loop) -> dict[str, object]:
     Returns the figures of the end. Raises `TrainingDiverged` when the loss is not finite, `ConfigError`
     where the checkpoint is further than the last epoch, and `DeviceRuntimeError` (`too_large`) where a step
     needs more memory than a device has."""
+    alone = training.output and training.trainer.backend.world().is_main
+    with only_writer(training.output) if alone else nullcontext():
+        return _fit(training, loop)
+
+
+def _fit(training: Training, loop: Loop) -> dict[str, object]:
     found = _Loop(training, loop)
     found.introduce()
     found.resume()
@@ -161,7 +171,11 @@ class _Loop:
         self.busy_s, self.timed = 0.0, 0
 
     def run(self, until: int) -> dict[str, object]:
-        """Trains to that step."""
+        """Trains to that step. Raises `Interrupted` after it has saved the step of a signal."""
+        with stoppable():
+            return self._run(until)
+
+    def _run(self, until: int) -> dict[str, object]:
         t, trainer, loop, main = self.t, self.trainer, self.loop, self.backend.world().is_main
         run, step_of, left = self._steered(), t.step or trainer.train_step, until - trainer.steps_done
         self.progress = t.progress or (Terminal() if main and not loop.quiet else Silent())
@@ -197,6 +211,10 @@ class _Loop:
                 )
             self._after(step, at_end, row, figures)
             self.progress.advance(1, note)
+            if self._is_stopped(step):
+                self.save()
+                saved = f"saved in {t.output}" if t.output else "but without a folder to save in"
+                raise Interrupted(f" after step {step:,}, {saved}")
             began = time.perf_counter()
         if t.progress is None:
             self.progress.finish()
@@ -205,6 +223,14 @@ class _Loop:
         for writer in self.writers:
             writer.close()
         return self.result
+
+    def _is_stopped(self, step: int) -> bool:
+        if self.backend.world().process_count == 1:
+            return interruption.requested()
+        # The processes of a group stop at the same step: the main one's signal counts.
+        return step % self.loop.log_every == 0 and bool(
+            self.backend.from_main(lambda: [interruption.requested()])[0]
+        )
 
     def introduce(self) -> None:
         """Prints the first lines: the model, the device, the data, and warnings."""

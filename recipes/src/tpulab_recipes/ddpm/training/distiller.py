@@ -18,7 +18,9 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh
 
+from tpulab_recipes.common import interruption
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.interruption import Interrupted, stoppable
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
 from tpulab_recipes.ddpm.diffusion.diffusion import (
@@ -147,7 +149,7 @@ class Distiller:
         # A round reads the same data and draws the same numbers as without an interruption.
         first = int(state.step)
         placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first))
-        with prefetched(placed, 2) as batches:
+        with stoppable(), prefetched(placed, 2) as batches:
             for number in range(first - rounds * updates, updates):
                 # A falling rate, as an array: the same program for all rounds and steps. No average.
                 rate = distill.learning_rate * (1 - number / updates)
@@ -158,8 +160,11 @@ class Distiller:
                 state, figures = self._step(*arguments)
                 losses.append(figures["loss"])
                 whole = distill.save_freq and (number + 1) % distill.save_freq == 0
-                if keep and whole and number + 1 < updates:
+                stopped = interruption.requested() and jax.process_count() == 1
+                if keep and (whole or stopped) and number + 1 < updates:
                     keep(state)
+                    if stopped:
+                        raise Interrupted(f" after {number + 1:,} updates of a halving, which are saved")
                 if on_step:
                     on_step(self.steps // 2, number + 1, losses[-1])
         self.params, self.steps = state.params, self.steps // 2

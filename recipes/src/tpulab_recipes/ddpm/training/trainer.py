@@ -17,7 +17,9 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
+from tpulab_recipes.common import interruption
 from tpulab_recipes.common.errors import RecipeError, TrainingDiverged
+from tpulab_recipes.common.interruption import Interrupted, stoppable
 from tpulab_recipes.common.log_writers import LogWriter
 from tpulab_recipes.common.pictures import grid
 from tpulab_recipes.common.steering import PlainRun, Run
@@ -129,7 +131,8 @@ class Trainer(AbstractContextManager["Trainer"]):
         pending: list[dict[str, Any]] = []
         since = time.perf_counter()
         placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first))
-        with prefetched(placed, 2) as batches:
+        stopped = False
+        with stoppable(), prefetched(placed, 2) as batches:
             numbered = zip(range(first + 1, until + 1), batches, strict=False)
             for number, batch in run.steps(numbered, total=until - first):
                 hyper = self._agreed(number, run.hyper())
@@ -145,13 +148,18 @@ class Trainer(AbstractContextManager["Trainer"]):
                 self._keep(number, last=number == until)
                 if train.snapshot_freq and number % train.snapshot_freq == 0:
                     self.run_evaluation()
-        if self.step < until:
-            # Stopped from the page: the weights so far are saved.
-            if pending:
-                self._log(self.step, pending, since)
-            self.save()
+                if stopped := self._is_stopped(number):
+                    break
+            if self.step < until:
+                # Stopped from the page or by a signal: the weights so far are saved.
+                if pending:
+                    self._log(self.step, pending, since)
+                self.save()
         for folder in self.folders:
             folder.finish()
+        if stopped:
+            saved = f"saved in {self.folders[0].url}" if self.folders else "but without a folder to save in"
+            raise Interrupted(f" after step {self.step:,}, {saved}")
         return self.state
 
     def save(self) -> None:
@@ -205,6 +213,14 @@ class Trainer(AbstractContextManager["Trainer"]):
         if not self._agreed_controls or number % self.config.train.log_loss_every_steps == 0:
             self._agreed_controls = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(controls))
         return dict(self._agreed_controls)
+
+    def _is_stopped(self, number: int) -> bool:
+        if jax.process_count() == 1:
+            return interruption.requested()
+        # All hosts stop at the same step.
+        return number % self.config.train.log_loss_every_steps == 0 and bool(
+            multihost_utils.process_allgather(np.array(interruption.requested())).any()
+        )
 
     def _keep(self, number: int, last: bool) -> None:
         for place, folder in enumerate(self.folders):
