@@ -169,6 +169,18 @@ def test_encoding_again_encodes_only_missing_shards(encoded: Path) -> None:
     assert {file.name: file.read_bytes() for file in data.iterdir()} == before
 
 
+def test_a_deleted_shard_with_a_report_is_named_by_training_and_encoded_again(encoded: Path) -> None:
+    config = SMALL.but({"dataset.args.image_format": "png", "dataset.args.number_encodings_per_shard": 300})
+    data = encoded / "data"
+    before = {file.name: file.read_bytes() for file in data.iterdir()}
+    (data / "encodings-shapes-00001-000.tfrecord").unlink()
+    with pytest.raises(DataError, match=r"shapes-00001-000\.tfrecord does not exist.* run `encode` again"):
+        EncodingSource(str(data), config)
+    (data / "encodings-shapes-00000.json").write_text("{")
+    assert encode(config, str(encoded / "images"), str(data), Silent())["encoded"] == 2
+    assert {file.name: file.read_bytes() for file in data.iterdir()} == before
+
+
 def _config(batch: int) -> Config:
     return replace(SMALL, train=replace(SMALL.train, batch_size=batch))
 

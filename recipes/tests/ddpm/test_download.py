@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -335,6 +337,31 @@ def test_processes_that_decode_end_with_a_download_that_is_killed(tmp_path: Path
     while any(_is_running(pid) for pid in workers):
         assert time.monotonic() < until, f"still running: {workers}"
         time.sleep(0.05)
+
+
+def test_processes_that_decode_ignore_an_interrupt_of_the_terminal(tmp_path: Path) -> None:
+    script = (
+        "from tpulab_recipes.images.shards import decoders\n"
+        "import signal, time\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, lambda *_: print('interrupted', flush=True))\n"
+        "    with decoders(2) as pool:\n"
+        "        print('started', flush=True)\n"
+        "        time.sleep(2)\n"
+        "        print(pool.submit(abs, -3).result(), flush=True)\n"
+    )
+    (tmp_path / "main.py").write_text(script)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "main.py"], text=True, start_new_session=True, **pipes
+    )
+    assert parent.stdout
+    assert parent.stdout.readline() == "started\n"
+    for _ in range(4):  # While they start, and later.
+        os.killpg(parent.pid, signal.SIGINT)
+        time.sleep(0.3)
+    out, err = parent.communicate(timeout=60)
+    assert (parent.returncode, out.splitlines()[-1], err) == (0, "3", "")
 
 
 def _is_running(pid: int) -> bool:

@@ -77,6 +77,17 @@ def test_a_folder_with_texts_beside_the_images(tmp_path: Path) -> None:
     assert {row[1] for report in reports for row in report["left_out"]} == {"torn.png", "page.jpg"}
 
 
+def test_a_deleted_shard_with_a_report_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "1.png").write_bytes(_picture(1))
+    import_images("folder", _options(tmp_path), Silent())
+    (shard,) = (tmp_path / "images").glob("*.tfrecord")
+    before = shard.read_bytes()
+    shard.unlink()
+    assert import_images("folder", _options(tmp_path), Silent())["images"] == 1
+    assert shard.read_bytes() == before
+
+
 def test_images_of_every_kind_are_used_or_named(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / ".ipynb_checkpoints").mkdir(parents=True)

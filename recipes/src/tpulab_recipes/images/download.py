@@ -80,7 +80,7 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     stored = set(out.names(may_be_absent=True))
     work: list[tuple[ShardTask, ShardReport | None, list[int]]] = []
     for task in tasks:
-        report = read_report(out, task.name) if f"{task.name}.json" in stored else None
+        report = read_report(out, task.name, stored)
         if report is None or report.fingerprint != task.fingerprint:
             work.append((task, None, list(range(len(task.rows)))))
         else:
@@ -97,10 +97,11 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
         for task, report, rows in work:
             fetch_shard(options, task, fetcher, progress, pool, report=report, rows=rows)
     progress.finish()
+    stored = set(out.names())
     totals: Counter[str] = Counter(shards=len(tasks), images=0)
     problems: Counter[str] = Counter()
     for task in tasks:
-        report = read_report(out, task.name)
+        report = read_report(out, task.name, stored)
         if report is None:
             raise DataError(f"{options.write_dir}/{task.name}.json is damaged; delete it and download again.")
         totals["images"] += report.images

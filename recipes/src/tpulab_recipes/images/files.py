@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,8 @@ def decode_image(data: bytes, name: str = "image") -> np.ndarray:
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    # Pillow's own limit is higher.
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     try:
         with Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MAX_PIXELS:

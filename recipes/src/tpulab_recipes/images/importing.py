@@ -112,7 +112,7 @@ def import_images(kind: Kind, options: ImportOptions, progress: Progress) -> dic
     doubled = [name for name, count in Counter(name for name, _ in named).items() if count > 1]
     if doubled:
         raise DataError(f"{options.data_dir}: two parts would become the shard {doubled[0]}; rename one.")
-    reports = {name: read_report(out, name) if f"{name}.json" in stored else None for name, _ in named}
+    reports = {name: read_report(out, name, stored) for name, _ in named}
     work = [
         (name, part)
         for name, part in named

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -125,8 +126,11 @@ class ShardReport:
         return dict(Counter(reason for _, _, reason in self.left_out).most_common())
 
 
-def read_report(folder: Folder, name: str) -> ShardReport | None:
-    """The report of the shard `name`; None where there is none that can be used."""
+def read_report(folder: Folder, name: str, stored: Collection[str]) -> ShardReport | None:
+    """The report of the shard `name`; None where there is none that can be used, or its shard is not among
+    the files `stored` in the folder."""
+    if f"{name}.json" not in stored:
+        return None
     try:
         found = json.loads(folder.get(f"{name}.json"))
         # Older reports have no `texts`.
@@ -134,17 +138,17 @@ def read_report(folder: Folder, name: str) -> ShardReport | None:
         report.left_out = [(int(row), str(source), str(reason)) for row, source, reason in report.left_out]
     except (ValueError, KeyError, TypeError):
         return None
-    return report
+    return report if not report.images or f"{name}.tfrecord" in stored else None
 
 
 def count_images(folder: Folder, names: Sequence[str]) -> dict[str, int]:
     """The number of images in each of these shards: from their reports where there are some, else from the
     headers of their records."""
-    stored = set(folder.names(".json"))
+    stored = set(folder.names())
     counts = {}
     for name in names:
         stem = name.removesuffix(".tfrecord")
-        report = read_report(folder, stem) if f"{stem}.json" in stored else None
+        report = read_report(folder, stem, stored)
         if report is None:
             with folder.read(name) as file:
                 counts[name] = len(record_places(file, name))
@@ -181,7 +185,16 @@ def decoders(count: int) -> Iterator[ProcessPoolExecutor | None]:
     try:
         # Spawned: a forked child of a process with threads may hang.
         with ProcessPoolExecutor(count, get_context("spawn"), _end_with_parent) as pool:
-            yield pool
+            # Ctrl-C reaches every process of a terminal; these inherit the mask, and end with the pool.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+            for _ in range(count):
+                pool.submit(int)  # Each starts a process.
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            try:
+                yield pool
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     except BrokenExecutor as error:
         raise DataError(
             "A process that decodes images was killed, as the system does when memory runs out; give a "

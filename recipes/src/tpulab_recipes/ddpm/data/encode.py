@@ -52,12 +52,7 @@ def encode(
     mine = shards[process::processes]
     stored = set(out.names(may_be_absent=True))
     sizes = {name: source.size(name) for name in mine}
-    missing = [
-        name
-        for name in mine
-        if f"{_stem(name)}.json" not in stored
-        or json.loads(out.get(f"{_stem(name)}.json")).get("bytes", sizes[name]) != sizes[name]
-    ]
+    missing = [name for name in mine if not _is_encoded(out, stored, name, sizes[name])]
     counts = count_images(source, missing)
     progress.start(
         "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are complete"
@@ -84,6 +79,17 @@ def encode(
         out.put(f"{_stem(name)}.json", json.dumps(report | {"lengths": lengths}))
     progress.finish()
     return {"shards": len(mine), "encoded": len(missing), "images": sum(counts.values())}
+
+
+def _is_encoded(out: Folder, stored: set[str], name: str, size: int) -> bool:
+    """Whether this shard, of this size, has a report and all that the report names."""
+    if f"{_stem(name)}.json" not in stored:
+        return False
+    try:
+        report = json.loads(out.get(f"{_stem(name)}.json"))
+        return report.get("bytes", size) == size and set(report.get("lengths") or {}) <= stored
+    except (ValueError, AttributeError, TypeError):
+        return False
 
 
 def _records(

@@ -79,6 +79,11 @@ class EncodingShards:
         if not self._names:
             raise DataError(f"{folder} holds no {SUFFIX} files; run `encode` into it first.")
         known = self._reported_lengths()
+        if lost := sorted(known.keys() - set(self._names)):
+            raise DataError(
+                f"{folder}/{lost[0]} does not exist, and a report still names it ({len(lost)} such shards); "
+                "run `encode` again, which makes it again, or delete the report too."
+            )
         places = []
         for name in self._names:
             if name in known:
