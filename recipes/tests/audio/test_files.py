@@ -52,6 +52,17 @@ def test_a_file_without_sound_is_an_error_that_names_it(tmp_path: Path) -> None:
             load(tmp_path / name, 8000)
 
 
+def test_silence_is_named_also_of_channels_that_cancel_each_other_out(tmp_path: Path) -> None:
+    tone = np.sin(np.arange(1600)) / 3
+    for name, wave in (("silent", 0 * tone), ("opposite", np.stack([tone, -tone], 1))):
+        soundfile.write(tmp_path / f"{name}.wav", wave, 16_000)
+    with pytest.raises(DataError, match=r"silent\.wav is silent\.$"):
+        load(tmp_path / "silent.wav", 16_000)
+    with pytest.raises(DataError, match=r"opposite\.wav: its channels cancel each other out; save one"):
+        load(tmp_path / "opposite.wav", 16_000)
+    assert load(tmp_path / "opposite.wav", 16_000, channels=2).shape == (2, 1600)
+
+
 def test_a_wave_that_would_clip_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"reaches 1\.5"):
         save(tmp_path / "loud.wav", np.array([0.0, 1.5]), 8000)

@@ -30,6 +30,7 @@ from tpulab_recipes.torch_training import (  # noqa: E402
 )
 from tpulab_recipes.torch_training.checkpoint import checkpoints  # noqa: E402
 from tpulab_recipes.torch_training.flat_adamw import FlatAdamW  # noqa: E402
+from tpulab_recipes.torch_training.snapshot import refuse_changes  # noqa: E402
 
 CPU = make("cpu", None)
 OPTIMIZERS = {
@@ -232,3 +233,13 @@ def test_held_out_clips_do_not_depend_on_the_order_and_stay_when_a_clip_is_added
         _, after = split_by_name(more, more, 0.2)
         # At most one moves, because a fifth of 201 clips is 40 too.
         assert len(set(held) - set(after)) <= 1
+
+
+def test_a_checkpoint_of_another_recipe_or_a_newer_version_is_named() -> None:
+    saved = {"epochs": 2, "seed": 0, "rate": 0.1}
+    with pytest.raises(CheckpointError, match="written by another recipe; write to another folder"):
+        refuse_changes({"epochs": 2, "hop": 3, "bands": 4}, saved)
+    with pytest.raises(CheckpointError, match=r"does not know \(momentum\); update TPULab"):
+        refuse_changes(saved | {"momentum": 0.9, "epochs": 3}, saved, ("epochs",))
+    with pytest.raises(CheckpointError, match=r"other settings: rate is 0\.1 there and 0\.2 here"):
+        refuse_changes(saved, saved | {"rate": 0.2})

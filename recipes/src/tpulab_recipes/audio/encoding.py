@@ -78,8 +78,6 @@ def encode(
                     raise DataError(
                         f"it lasts {wave.shape[1] / codec.sample_rate:.4f} s, too short to say it"
                     )
-                if not wave.any():
-                    raise DataError("it is silent")
                 length = codec.frames(wave.shape[1])
                 if length > frames:
                     seconds, most = wave.shape[1] / codec.sample_rate, frames * codec.hop / codec.sample_rate

@@ -19,6 +19,8 @@ from tpulab_recipes.common.inputs import foreign_kind, unexpected_kind
 _UNKNOWN = (0, 0xFFFFFFFF)
 #: Float samples may exceed full scale; beyond this, they are integers that were saved as floats.
 _LOUDEST = 64.0
+#: Three units of 16 bits.
+_SILENT = 1e-4
 #: In Hz. Telephones have 8,000.
 _LOWEST_RATE = 1000
 
@@ -27,8 +29,8 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
     """Float32[sample] of a WAV, FLAC, OGG or MP3 file, a path or an open one: channels averaged, resampled to
     `sample_rate` Hz. With `channels` 2, Float32[channel, sample]; a mono file fills both channels.
 
-    Raises `DataError` that names the file (`shown`) if it is missing, unreadable, cut off or empty, or has
-    samples that are not finite.
+    Raises `DataError` that names the file (`shown`) if it is missing, unreadable, cut off, empty or silent,
+    or has samples that are not finite.
     """
     import soundfile
 
@@ -63,8 +65,15 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
         raise DataError(
             f"{shown}: its header says {rate} Hz, too few for speech; save it with its true rate."
         )
+    if channels == 1 and wave.shape[1] > 1:
+        mixed = wave.mean(axis=1, keepdims=True)
+        if float(np.abs(mixed).max()) < _SILENT <= loudest:
+            raise DataError(f"{shown}: its channels cancel each other out; save one of them.")
+        wave = mixed
+    if float(np.abs(wave).max()) < _SILENT:
+        raise DataError(f"{shown} is silent.")
     if channels == 1:
-        return resample(wave.mean(axis=1), rate, sample_rate)
+        return resample(wave[:, 0], rate, sample_rate)
     both = wave[:, :2] if wave.shape[1] > 1 else np.repeat(wave, 2, axis=1)
     return np.stack([resample(one, rate, sample_rate) for one in both.T])
 

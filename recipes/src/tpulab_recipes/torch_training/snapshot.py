@@ -84,6 +84,14 @@ def refuse_changes(
     saved: Mapping[str, Any], requested: Mapping[str, Any], may_change: Collection[str] = ()
 ) -> None:
     """Raises `CheckpointError` when settings differ: resuming would silently train something else."""
+    unknown = saved.keys() - requested.keys() - {*may_change}
+    if len(saved.keys() ^ requested.keys()) > len(saved.keys() & requested.keys()):
+        raise CheckpointError("The checkpoint was written by another recipe; write to another folder.")
+    if unknown:
+        raise CheckpointError(
+            f"The checkpoint has settings that this version does not know ({', '.join(sorted(unknown))}); "
+            "update TPULab, or write to another folder."
+        )
     changed = differences(saved, requested, may_change)
     if changed:
         raise CheckpointError(
