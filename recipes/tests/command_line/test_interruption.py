@@ -142,3 +142,28 @@ def test_a_signal_that_the_parent_ignores_stays_ignored(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (130, _SAVED)
+
+
+def test_the_launcher_of_processes_ends_without_a_traceback(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "script.py"
+    launch = [
+        sys.executable,
+        "-m",
+        "tpulab_recipes.runtime.torch_launch",
+        "--nproc-per-node",
+        "2",
+        str(script),
+    ]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    script.write_text("import time; print('ready', flush=True); time.sleep(60)")
+    process: subprocess.Popen[str] = subprocess.Popen(launch, env=environment, **options)  # type: ignore[call-overload]
+    _ready(process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in err) == (143, False), err
+    script.write_text("import sys; sys.exit(3)")
+    ended = subprocess.run(launch, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False), ended.stderr
+    assert "ended with exit code 3" in ended.stderr

@@ -6,8 +6,10 @@ import io
 import json
 import os
 import pickle
+import struct
 import tarfile
 import unicodedata
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +31,7 @@ from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource
 from tpulab_recipes.ddpm.presets import CIFAR10
 from tpulab_recipes.ddpm.training.train_step import diffusion_loss
-from tpulab_recipes.images.files import encode_image
+from tpulab_recipes.images.files import decode_image, encode_image
 from tpulab_recipes.images.importing import ImportOptions, import_images
 from tpulab_recipes.images.messages import decode_example
 from tpulab_recipes.images.shards import CaptionedImage, decoders, read_images, stored_records
@@ -75,6 +77,17 @@ def test_a_folder_with_texts_beside_the_images(tmp_path: Path) -> None:
     assert {image.pixels.shape for image in images} == {(16, 24, 3)}
     reports = [json.loads(file.read_text()) for file in (tmp_path / "images").glob("*.json")]
     assert {row[1] for report in reports for row in report["left_out"]} == {"torn.png", "page.jpg"}
+
+
+def test_an_image_with_too_many_pixels_is_refused_without_a_warning() -> None:
+    header = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", b""), (b"IEND", b""))
+    body = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+    with pytest.raises(DataError, match="big has 10000 x 10000 pixels; at most 64,000,000 are read"):
+        decode_image(b"\x89PNG\r\n\x1a\n" + b"".join(body), "big")
 
 
 def test_a_deleted_shard_with_a_report_is_made_again(tmp_path: Path) -> None:

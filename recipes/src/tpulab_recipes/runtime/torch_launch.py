@@ -17,6 +17,8 @@ from tpulab_recipes.runtime.chips import count_chips
 
 
 def main(argv: Sequence[str]) -> int:
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import get_args_parser, run
 
     options = get_args_parser().parse_args(argv)
@@ -32,7 +34,15 @@ def main(argv: Sequence[str]) -> int:
         except (RuntimeError, ValueError) as error:
             print(f"The processes cannot be started on the chips of this machine: {error}", file=sys.stderr)
             return 2
-    run(options)
+    # The processes have printed what was saved, or what failed.
+    try:
+        run(options)
+    except SignalException as error:
+        return 128 + int(error.sigval)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        print(f"Process {rank} ended with exit code {failure.exitcode} (-9: out of memory).", file=sys.stderr)
+        return 1
     return 0
 
 
