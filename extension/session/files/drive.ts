@@ -75,6 +75,7 @@ export class BridgeDrive extends PlainDrive implements Contents.IDrive {
     const content: unknown = options.content;
     const isText = format === 'text';
     const text = isText ? String(content) : this.notebooks.text(path, content);
+    if (!isText) this.notebooks.sending(path, text);
     const entry = await this.files.write(path, text, this._versions.get(path) ?? null);
     if (!isText) this.notebooks.setStored(path, text);
     const model = modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));

@@ -18,6 +18,7 @@ export class NotebookTexts {
       const content = notebook.content();
       seenOutputs.mark(content);
       this._texts.set(keyOf(path), notebook);
+      if (this._sent.get(keyOf(path)) !== text) this._sent.delete(keyOf(path));
       return content;
     } catch (cause) {
       const why = cause instanceof NotebookFormatError ? cause.message : String(cause);
@@ -31,6 +32,11 @@ export class NotebookTexts {
     return this.notebook(path)?.withContent(content as NotebookContent) ?? newText(content);
   }
 
+  /** A save sends this text; the answer may be lost on its way. */
+  sending(path: string, text: string): void {
+    this._sent.set(keyOf(path), text);
+  }
+
   /** The file has this text from now on. */
   setStored(path: string, text: string): void {
     this._texts.set(keyOf(path), text);
@@ -41,10 +47,18 @@ export class NotebookTexts {
     if (text !== undefined) this._texts.set(keyOf(to), text);
   }
 
-  /** Whether the file, as last read, has the same content. Makes no outputs known: some of `content` may be the file's. */
+  /**
+   * Whether the file, as last read, has the same content, or what this page last sent. Makes no outputs known: some of `content`
+   * may be the file's.
+   */
   isSame(path: string, content: unknown): boolean {
     const notebook = this.notebook(path);
-    return notebook !== null && notebook.withContent(content as NotebookContent) === notebook.original;
+    if (notebook === null) return false;
+    const { original } = notebook;
+    return (
+      original === this._sent.get(keyOf(path)) ||
+      original === notebook.withContent(content as NotebookContent)
+    );
   }
 
   /** Parts by which notebooks are compared. */
@@ -67,6 +81,8 @@ export class NotebookTexts {
   }
 
   private readonly _texts = new Map<string, NotebookText | string>();
+  /** The last text that was sent to each file, until the file has another one. */
+  private readonly _sent = new Map<string, string>();
 }
 
 /** A document names a browser file with its drive prefix, the drive names it without. */

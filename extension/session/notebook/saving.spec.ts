@@ -2,7 +2,9 @@
 import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
+import type { FileEntry } from '@tpulab/protocol';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import type { FileVersion } from '../files/file-client.js';
 import { NotebookTexts } from '../files/notebook-text.js';
 import { seenOutputs } from '../files/seen-outputs.js';
 import { NotebookSaving, type NotebookStore } from './saving.js';
@@ -16,6 +18,7 @@ vi.hoisted(() =>
 );
 
 const { NotebookModel } = await import('@jupyterlab/notebook/lib/model.js');
+const { BridgeDrive } = await import('../files/drive.js');
 
 const html = (text: string) => ({ output_type: 'display_data', metadata: {}, data: { 'text/html': text } });
 const code = (id: string, more: object) => ({
@@ -110,4 +113,54 @@ it('trusts no outputs because a cell that this page has run was compared with th
   content.cells[0]!['metadata'] = { trusted: true };
   expect(notebooks.isSame('b.ipynb', content)).toBe(true);
   expect(notebooks.read('b.ipynb', fileOf(content.cells)).cells[0]!['metadata']).toEqual({});
+});
+
+// A laptop that slept, or a slow network: the server has saved the notebook, and the page does not know.
+it('is not in conflict with its own save, whose answer was lost', async () => {
+  vi.stubGlobal('tpulabRetry', (work: () => unknown) => work());
+  const drive = new BridgeDrive({} as never);
+  let disk = { text: fileOf([code('a', {})]), etag: '1' };
+  let isLost = true;
+  const version = (): FileVersion => ({ etag: disk.etag, modifiedAt: '', createdAt: '', isWritable: true });
+  const blob = (): Blob =>
+    ({ arrayBuffer: () => Promise.resolve(new TextEncoder().encode(disk.text).buffer) }) as Blob;
+  vi.spyOn(drive.files, 'load').mockImplementation(() =>
+    Promise.resolve({ blob: blob(), version: version() })
+  );
+  vi.spyOn(drive.files, 'readVersion').mockImplementation(() => Promise.resolve(version()));
+  vi.spyOn(drive.files, 'write').mockImplementation((path, text, replaced) => {
+    if (replaced !== disk.etag) return Promise.reject(Object.assign(new Error(), { code: 'file_changed' }));
+    disk = { text: text as string, etag: `${disk.etag}1` };
+    return isLost
+      ? Promise.reject(new Error('no answer'))
+      : Promise.resolve({ path, ...version() } as FileEntry);
+  });
+  const model = new NotebookModel();
+  const first = await drive.get('a.ipynb');
+  model.fromJSON(first.content as INotebookContent);
+  model.dirty = false;
+  const saveState = new Signal({});
+  const context = {
+    ...{ path: 'a.ipynb', model, isReady: true, ready: Promise.resolve(), contentsModel: first },
+    ...{ saveState, _saveState: saveState, fileChanged: new Signal({}) },
+    _updateContentsModel: (now: typeof first) => (context.contentsModel = now)
+  };
+  const panel = { context, content: { widgets: [] }, disposed: new Signal({}) };
+  const saving = new NotebookSaving(panel as unknown as NotebookPanel, drive, false);
+  onTestFinished(() => saving.dispose());
+  const cell = model.cells.get(0).sharedModel;
+  cell.setSource('first');
+  await saving.save();
+  expect(saving.state.kind).toBe('failed');
+  cell.setSource('second');
+  isLost = false;
+  await saving.save();
+  expect(saving.state.kind).toBe('saved');
+  expect(disk.text).toContain('second');
+  // Another program's change still is one, even to what this page has saved before.
+  disk = { text: disk.text.replace('second', 'theirs'), etag: '7' };
+  cell.setSource('third');
+  await saving.save();
+  expect(saving.state.kind).toBe('conflict');
+  expect(disk.text).toContain('theirs');
 });
