@@ -76,7 +76,8 @@ export function keepCharactersWhole(prototype = OutputAreaModel.prototype): void
  * An editor counts a line end as one character. JupyterLab's model kept those of Windows, of two characters, and so what was typed
  * below them was inserted too early in the text that is run and saved.
  */
-export function keepLineEndsWhole(prototype: Pick<ISharedText, 'setSource'> = YBaseCell.prototype): void {
+export function keepLineEndsWhole(): void {
+  const { prototype }: { readonly prototype: ISharedText } = YBaseCell;
   const set = prototype.setSource;
   prototype.setSource = function (this: unknown, value: string): void {
     set.call(this, value.replaceAll('\r\n', '\n'));
