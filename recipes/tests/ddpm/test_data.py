@@ -305,3 +305,18 @@ def test_the_frechet_distance_matches_two_gaussians_and_grows_with_damage() -> N
     ]
     assert distances == sorted(distances)
     assert distances[0] < 0.2 * distances[-1]
+
+
+def test_a_generator_ends_with_the_block_that_prefetches_it() -> None:
+    ended = []
+
+    def items() -> Iterator[int]:
+        try:
+            yield from range(100)
+        finally:
+            ended.append(True)
+
+    source = items()  # Another reference, as the frames of an error have.
+    with prefetched(source, 2) as batches:
+        assert next(batches) == 0
+    assert ended == [True]

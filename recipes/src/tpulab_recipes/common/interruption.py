@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -62,6 +63,19 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         yield requested
     finally:
         _blocks -= 1
+
+
+@contextmanager
+def ended_by_parent() -> Iterator[None]:
+    """Processes that are started in this block ignore Ctrl-C and a closed terminal, which reach every process
+    of a terminal: they inherit the mask, and their parent ends them."""
+    # Its own start would lift the mask.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _on_signal(number: int, _: Any) -> None:

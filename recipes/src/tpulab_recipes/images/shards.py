@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.interruption import ended_by_parent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.images.files import decode_image, encode_image, is_heic, resize_smallest_side
 from tpulab_recipes.images.messages import decode_example, encode_example
@@ -185,11 +185,9 @@ def decoders(count: int) -> Iterator[ProcessPoolExecutor | None]:
     try:
         # Spawned: a forked child of a process with threads may hang.
         with ProcessPoolExecutor(count, get_context("spawn"), _end_with_parent) as pool:
-            # Ctrl-C reaches every process of a terminal; these inherit the mask, and end with the pool.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-            for _ in range(count):
-                pool.submit(int)  # Each starts a process.
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            with ended_by_parent():
+                for _ in range(count):
+                    pool.submit(int)  # Each starts a process.
             try:
                 yield pool
             except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,6 +45,10 @@ def prefetched(items: Iterable[Any], ahead: int) -> Iterator[Iterator[Any]]:
             put(_END, error)
         else:
             put(_END, None)
+        finally:
+            # The processes of a generator end here, not when the frames of an error are freed.
+            if isinstance(items, Generator):
+                items.close()
 
     def read() -> Iterator[Any]:
         while True:

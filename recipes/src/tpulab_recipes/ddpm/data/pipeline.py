@@ -7,12 +7,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.interruption import ended_by_parent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encodings import EncodingShards
@@ -143,8 +145,11 @@ class EncodingSource:
             if not absl.flags.FLAGS.is_parsed():
                 absl.flags.FLAGS.mark_as_parsed()
             batches = batches.mp_prefetch(grain.MultiprocessingOptions(num_workers=dataset.read_workers))
-        reader = iter(batches)
+        with ended_by_parent() if dataset.read_workers else nullcontext():
+            reader = iter(batches)
+            first = next(reader)  # Starts the workers.
         try:
+            yield first
             yield from reader
         finally:
             reader.close()
