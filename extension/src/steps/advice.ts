@@ -144,7 +144,7 @@ function sentence(limit: Limit, percent: number): Advice {
     case 'unwatched':
       return fine(
         trans.__(
-          'Device time is unknown because no output of the step was watched. Host and idle time include it. If the step uses the device, name an output: `tpulab.watch(loss)` in the loop, or `tpulab.steps(…, watch=lambda: loss)`.'
+          'Device time is unknown: no output of the step was watched, or the CPU ran its program in the call. Host and idle time include it. If the step uses the device, name an output: `tpulab.watch(loss)` in the loop, or `tpulab.steps(…, watch=lambda: loss)`.'
         )
       );
     default:

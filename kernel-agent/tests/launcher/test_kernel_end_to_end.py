@@ -229,6 +229,24 @@ def test_a_loop_of_two_jitted_functions_is_detected(kernel: KernelProcess, keepe
     assert all(step["wallMs"] >= 5 for step in steps)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "f = jax.jit(lambda x: (jax.debug.print('', ordered=True), x * 2)[1])",
+        "f = jax.vmap(jax.jit(jnp.sin))",
+    ],
+    ids=["prints", "is transformed outside jit"],
+)
+def test_a_loop_is_detected_whose_step(kernel: KernelProcess, keeper: KeeperDouble, step: str) -> None:
+    kernel.run(
+        f"import time, jax, jax.numpy as jnp\n{step}\nx = jnp.ones(8)\n"
+        "for _ in range(40):\n    time.sleep(0.005)\n    x = f(x)",
+        cell_id="loop",
+    )
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert 20 <= len(keeper.steps(end["run"])) < 40
+
+
 def test_a_loop_without_annotation_is_detected_and_ends_with_its_cell(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:

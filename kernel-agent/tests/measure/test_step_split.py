@@ -123,6 +123,36 @@ def test_sleeping_before_the_dispatch_is_host_and_after_the_result_gap(
     assert usual(step["inputMs"] for step in steps) < usual(step["hostMs"] for step in steps)
 
 
+def test_a_program_that_the_cpu_runs_in_the_call_is_device_time_where_jax_shows_the_call(
+    keeper: KeeperDouble,
+) -> None:
+    """Programs with callbacks run on the calling thread. jax calls those with effects through Python."""
+
+    @jax.jit
+    def with_effect(x: jax.Array) -> jax.Array:
+        jax.debug.callback(lambda _: time.sleep(0.03), x.sum())
+        return x * 2
+
+    @jax.jit
+    def without_effect(x: jax.Array) -> jax.Array:
+        def slow(x: Any) -> Any:
+            time.sleep(0.03)
+            return x
+
+        return jax.pure_callback(slow, jax.ShapeDtypeStruct((), "float32"), x.sum()) * 2
+
+    for program in (with_effect, without_effect):
+        program(matrix()).block_until_ready()
+        for _ in tpulab.steps(range(STEPS), name=program.__name__):
+            time.sleep(0.02)
+            program(matrix())
+    steps = measured(keeper, "with_effect")[1:]
+    assert all(step["deviceKnown"] for step in steps)
+    assert usual(step["deviceMs"] for step in steps) >= 0.9 * 30
+    assert usual(step["hostMs"] for step in steps) >= 0.9 * 20
+    assert not any(step["deviceKnown"] for step in measured(keeper, "without_effect"))
+
+
 def test_compiling_in_a_step_is_compile_time_of_that_step(keeper: KeeperDouble) -> None:
     @jax.jit
     def compiled_in_step(x: jax.Array) -> jax.Array:

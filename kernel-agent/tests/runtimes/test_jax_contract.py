@@ -131,6 +131,52 @@ def test_the_hook_after_a_call_exists_and_gets_function_arguments_and_output() -
     assert output is result, ADAPT
 
 
+def test_programs_with_effects_reach_the_hook_after_each_call_except_the_first() -> None:
+    slot = DispatchHookSlot.find()
+    assert slot is not None
+    seen: list[tuple[Any, ...]] = []
+
+    @jax.jit
+    def printing(x: jax.Array) -> jax.Array:
+        jax.debug.callback(lambda _: None, x)
+        return x * 2
+
+    slot.install(lambda *reported: seen.append(reported))
+    try:
+        printing(1.0)
+        results = [printing(float(x)) for x in range(3)]
+    finally:
+        slot.remove()
+    printing(5.0)
+    assert [function.__name__ for function, *_ in seen] == ["printing"] * 3, ADAPT
+    assert len({id(function) for function, *_ in seen}) == 1
+    assert [args for _, args, _, _ in seen] == [(0.0,), (1.0,), (2.0,)]
+    assert [output is result for (*_, output), result in zip(seen, results, strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("transform", [jax.grad, jax.vmap])
+def test_a_jitted_function_in_a_transformation_has_the_same_program_in_each_call(transform: Any) -> None:
+    slot = DispatchHookSlot.find()
+    assert slot is not None
+    programs: list[set[int]] = []
+    cube = jax.jit(lambda x: (x**3).sum())
+    call, x = transform(cube), jnp.ones((3, 3))
+
+    def hook(function: Any, *_: Any) -> None:
+        if not hasattr(function, "__name__"):
+            programs[-1].add(id(jax_internals.program_of_transformation(sys._getframe(1))))
+
+    x = x[0] if transform is jax.grad else x
+    slot.install(hook)
+    try:
+        for _ in range(4):
+            programs.append(set())
+            call(x)
+    finally:
+        slot.remove()
+    assert programs[-1] == programs[-2] != set(), ADAPT
+
+
 def test_the_hook_keeps_an_earlier_hook() -> None:
     before = api._post_hook_state.get_local()
     slot = DispatchHookSlot.find()

@@ -112,6 +112,9 @@ def test_a_missing_value_costs_only_its_own_entry() -> None:
     assert config == {"lr": "KeyError('lr is missing')", "seed": 1}
 
 
-@pytest.mark.parametrize("config", [None, 3, "config.yaml", [1, 2], {1, 2}])
-def test_a_value_without_names_gives_an_empty_configuration(config: object) -> None:
-    assert tpulab.run("configured", config, log=False).config == {}
+@pytest.mark.parametrize(
+    ("config", "stored"), [(3, 3), ("config.yaml", "config.yaml"), ([1, 2], "[1, 2]"), ({1, 2}, "{1, 2}")]
+)
+def test_a_value_without_names_is_stored_as_config(config: object, stored: object) -> None:
+    assert tpulab.run("configured", config, log=False).config == {"config": stored}
+    assert tpulab.run("configured", None, log=False).config == {}

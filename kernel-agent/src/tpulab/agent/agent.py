@@ -38,7 +38,7 @@ from tpulab.memory.error import memory_error, memory_error_text
 from tpulab.runtimes.capabilities import capabilities
 from tpulab.runtimes.devices import DeviceReport
 from tpulab.runtimes.import_hook import AfterImport
-from tpulab.runtimes.jax_internals import loaded_jax, missing_parts
+from tpulab.runtimes.jax_internals import loaded_jax, missing_parts, python_calls
 from tpulab.runtimes.torch_runtime import TorchRuntime
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
@@ -239,6 +239,7 @@ class Agent:
         parts: dict[str, Callable[[], object]] = {
             "XLA_FLAGS do not set the number of CPU devices": self._heed_cpu_count,
             "compilations are not reported": self.compiles.attach,
+            "programs that the CPU runs in the call count as host": python_calls.install,
             "reads of a device value are not reported": self.syncs.attach,
             "loops without annotation are not noticed": self.auto.follow_jax,
             "commands are not listened to": self.listen_for_commands,

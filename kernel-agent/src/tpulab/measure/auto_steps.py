@@ -15,7 +15,7 @@ from typing import Any
 from tpulab.measure.thread_state import thread_state
 from tpulab.measure.tracked_run import TrackedRun, step_runs
 from tpulab.measure.tracker import Tracker
-from tpulab.runtimes.jax_internals import DispatchHookSlot, is_module_of_jax
+from tpulab.runtimes.jax_internals import DispatchHookSlot, is_module_of_jax, program_of_transformation
 from tpulab.telemetry.clocks import now_ns
 from tpulab.telemetry.locations import is_user_frame
 
@@ -54,6 +54,9 @@ class AutoSteps:
 
     def _after_call(self, function: Any, _args: Any, _kwargs: Any, _output: Any) -> None:
         called = id(function)
+        if not hasattr(function, "__name__"):
+            # A derivative of a jitted function, or the like, outside jit: a new object in each step.
+            called = id(program_of_transformation(sys._getframe(1)) or function)
         if self._tracked is not None and called != self._function:
             return
         if called not in self._called:

@@ -127,12 +127,13 @@ class DeviceClock:
         were_in_turns = self._in_turns
         self._in_turns = any(one != placed and moment - when < TURNS_NS for one, when in self._placed.items())
         if self._in_turns or were_in_turns:
-            self._add_unknown(since, moment)
+            self.add_unknown(since, moment)
         if len(self._placed) > 16:
             self._placed.clear()
         self._placed[placed] = moment
 
-    def _add_unknown(self, begin: int, end: int) -> None:
+    def add_unknown(self, begin: int, end: int) -> None:
+        """Programs that were not posted may have run in this time."""
         if self._unknown and self._unknown[-1][1] >= begin:
             begin = min(begin, self._unknown.pop()[0])
         elif len(self._unknown) == self._unknown.maxlen:
@@ -243,7 +244,7 @@ class DeviceClock:
             self._reported = number
             self._busy(since, moment)
         elif moment > since:
-            self._add_unknown(since, moment)
+            self.add_unknown(since, moment)
             self._polls = 0
 
     def _busy(self, began: int, ended: int) -> None:
@@ -350,7 +351,7 @@ class DeviceClock:
                     self._intervals.append((max(claimed.began, self._last_end), ended))
                     self._last_end = ended
                 else:
-                    self._add_unknown(claimed.began, ended)
+                    self.add_unknown(claimed.began, ended)
             self._settled = max(self._settled, claimed.number)
         self.waits += 1
 

@@ -15,7 +15,7 @@ from tpulab.figures.spans import StepTimes
 from tpulab.measure.thread_state import Clock, ThreadState, thread_state
 from tpulab.measure.watch_plan import WatchPlan
 from tpulab.runtimes.device_value import all_ready
-from tpulab.runtimes.jax_internals import DispatchHookSlot, loaded_jax
+from tpulab.runtimes.jax_internals import DispatchHookSlot, loaded_jax, python_calls
 from tpulab.runtimes.lazy_metrics import LazyMetric, stored_value
 from tpulab.telemetry.clocks import now_ns
 
@@ -272,7 +272,10 @@ class StepClock:
             state.idle = True
             return
         state.dispatches += 1
-        self._post(state, output)
+        before, took = state.last_dispatch, python_calls.time_in_call(function, output)
+        self._post(state, output, max(now_ns() - took, before) if took else None)
+        if took == 0:
+            self._device.add_unknown(before, state.last_dispatch)
 
     def _post(self, state: ThreadState, output: Any, since: int | None = None) -> None:
         state.last_dispatch = moment = now_ns()

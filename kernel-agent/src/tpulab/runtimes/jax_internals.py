@@ -7,16 +7,21 @@ breaks.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
+
+from tpulab.runtimes.device_value import all_ready, is_running
+from tpulab.telemetry.clocks import now_ns
 
 TRACE_EVENT = "/jax/core/compile/jaxpr_trace_duration"
 LOWER_EVENT = "/jax/core/compile/jaxpr_to_mlir_module_duration"
@@ -66,6 +71,7 @@ def missing_parts() -> list[str]:
         "compilations": phases == [TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT]
         and all(hasattr(monitoring, name) for name in listeners),
         "device time": DispatchHookSlot.find() is not None,
+        "programs with effects, such as prints": PythonCalls.patched() is not None,
         "lines that wait for a device value in each step": isinstance(vars(array).get("_value"), property)
         if array is not None
         else False,
@@ -76,12 +82,21 @@ def missing_parts() -> list[str]:
 _PMAP = "jax._src.pmap"
 
 
+def program_of_transformation(frame: FrameType | None) -> Any:
+    """What stays the same from call to call of a jitted function in `jax.grad` or `jax.vmap` outside jit,
+    in the hook after a call, whose frame is given."""
+    while frame is not None and frame.f_globals.get("__name__") != "jax._src.pjit":
+        frame = frame.f_back
+    return frame.f_locals.get("jaxpr") if frame is not None else None
+
+
 class DispatchHookSlot:
     """jax's hook after each call of a compiled function on this thread: `hook(function, args, kwargs,
     output)`.
 
     jax uses it for `jax_debug_nans`. A function installed there is still called, so that both work.
     It is not called for the call that compiles, nor for the first call of a function compiled ahead of time.
+    jax leaves out programs with effects (`jax.debug.print`, references): `PythonCalls` reports them.
     """
 
     def __init__(self, state: Any) -> None:
@@ -107,6 +122,7 @@ class DispatchHookSlot:
         if self not in _slots.installed:
             _slots.installed.append(self)
             _keep_hooks()
+            python_calls.install()
         self._wrap(hook)
 
     def _wrap(self, hook: DispatchHook) -> None:
@@ -131,6 +147,10 @@ class DispatchHookSlot:
     def wrap_again(self) -> None:
         if self._hook is not None:
             self._wrap(self._hook)
+
+    def report(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
+        if self._hook is not None:
+            self._hook(function, args, kwargs, output)
 
 
 class _Slots(threading.local):
@@ -169,6 +189,113 @@ def _keep_hooks() -> None:
 
         update.keeps_hooks = True  # type: ignore[attr-defined]
         option._update_thread_local_hook = update
+
+
+#: In shorter calls no program is looked for.
+MIN_RUN_IN_CALL_NS = 500_000
+#: Retained jitted functions.
+MAX_FUNCTIONS = 256
+
+
+class _Jitted:
+    """Stands for a jitted function where jax passes only the function that was jitted. Does not keep it."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = weakref.ref(function)
+        self.__module__ = getattr(function, "__module__", None) or ""
+        self.__name__ = getattr(function, "__name__", "")
+
+    @property
+    def _fun(self) -> Any:
+        return self._function()
+
+
+class PythonCalls:
+    """The calls that jax makes through Python: the first of each program, and all of programs with effects.
+
+    The CPU runs some programs on the calling thread, such as those with callbacks and long loops of small
+    operations: the output is ready when the call returns. Which ones is known from here, and of programs
+    with effects also how long each call took.
+    """
+
+    def __init__(self) -> None:
+        #: by the id of a jitted function whose program ran in its last call through Python: the time; 0 if
+        #: only the first call was seen, which takes longer than the others
+        self._in_call: dict[int, int] = {}
+        self._jitted: dict[int, _Jitted] = {}
+        self._called: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._of_thread = threading.local()
+
+    @staticmethod
+    def patched() -> tuple[Any, Any] | None:
+        """The module and the class whose functions `install` wraps; None where jax has changed."""
+        pjit = sys.modules.get("jax._src.pjit")
+        program = getattr(sys.modules.get("jax._src.interpreters.pxla"), "ExecuteReplicated", None)
+        return (pjit, program) if hasattr(pjit, "_run_python_pjit") and program is not None else None
+
+    def install(self) -> None:
+        """Does nothing where it is installed, or where jax has changed."""
+        parts = self.patched()
+        if parts is None or getattr(parts[0]._run_python_pjit, "is_watched", False):
+            return
+        pjit, program = parts
+        run, execute = pjit._run_python_pjit, program.__call__
+
+        @functools.wraps(execute)
+        def executed(program: Any, *args: Any) -> Any:
+            began = now_ns()
+            output = execute(program, *args)
+            took = now_ns() - began
+            with contextlib.suppress(Exception):
+                ran_in_call = (
+                    took > MIN_RUN_IN_CALL_NS
+                    and program._local_devices[0].platform == "cpu"
+                    and not any(map(is_running, output))
+                )
+                self._of_thread.last = (program, took if ran_in_call else 0)
+            return output
+
+        @functools.wraps(run)
+        def watched(params: Any, flat: Any, function: Any, args: Any, kwargs: Any) -> Any:
+            result = run(params, flat, function, args, kwargs)
+            with contextlib.suppress(Exception):
+                self._note(result[5].unsafe_call, function, args, kwargs, result[0])
+            return result
+
+        watched.is_watched = True  # type: ignore[attr-defined]
+        program.__call__, pjit._run_python_pjit = executed, watched
+
+    def _note(self, program: Any, function: Any, args: Any, kwargs: Any, output: Any) -> None:
+        last, took = self._of_thread.last
+        if last is not program:
+            return
+        has_effects = program.ordered_effects or program.has_unordered_effects or program.mut is not None
+        # The first call of a function sets its entry, so the id of an earlier one does no harm.
+        self._in_call.pop(id(function), None)
+        if took and not is_module_of_jax(getattr(function, "__module__", "")):
+            _set_bounded(self._in_call, id(function), took if has_effects else 0)
+        if has_effects and program in self._called:
+            jitted = self._jitted.get(id(function))
+            if jitted is None or jitted._fun is not function:
+                jitted = _Jitted(function)
+                _set_bounded(self._jitted, id(function), jitted)
+            for slot in reversed(_slots.installed):
+                slot.report(jitted, args, kwargs, output)
+        self._called.add(program)
+
+    def time_in_call(self, jitted: Any, output: Any) -> int | None:
+        """How long the program of a call that has just returned ran in it; 0: not known. None: it did not."""
+        took = self._in_call.get(id(getattr(jitted, "_fun", None))) if self._in_call else None
+        return None if took is None or not all_ready(output) else took
+
+
+def _set_bounded(entries: dict[int, Any], key: int, value: Any) -> None:
+    if len(entries) >= MAX_FUNCTIONS:
+        del entries[next(iter(entries))]
+    entries[key] = value
+
+
+python_calls = PythonCalls()
 
 
 @dataclass(frozen=True, slots=True)

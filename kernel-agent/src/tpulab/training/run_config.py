@@ -24,7 +24,8 @@ _SCALARS = (bool, int, float, str)
 
 def plain_config(config: object) -> dict[str, HyperValue | None]:
     """Numbers, booleans and text of a mapping (also of ml_collections and OmegaConf), a dataclass, an object,
-    a class or a module; nested names are joined by dots. Unusable names are left out."""
+    a class or a module; nested names are joined by dots. A list or a text is stored as `config`. Unusable names
+    are left out."""
     found: dict[str, HyperValue | None] = {}
     _collect(lambda: config, "", found, 0)
     return found
@@ -42,8 +43,8 @@ def _collect(read: Callable[[], Any], name: str, found: dict[str, HyperValue | N
                 # Each one by itself: OmegaConf raises for a value that is missing.
                 inner = f"{name}.{key}" if name else str(key)
                 _collect(partial(read_entry, key), inner, found, depth + 1)
-        elif name:
-            found[name] = _plain(value)
+        elif name or value is not None:
+            found[name or "config"] = _plain(value)
     except Exception as error:  # a container that another thread changes, or an object whose attributes raise
         if name:
             found[name] = short(error if value is None else value, CONFIG_TEXT_LENGTH)
