@@ -57,7 +57,7 @@ def test_a_program_on_another_device_settles_none_on_this_one() -> None:
 def test_dropped_unknown_time_stays_unknown() -> None:
     clock = DeviceClock()
     for begin in range(0, 10_000, 10):
-        clock._add_unknown(begin, begin + 5)
+        clock.add_unknown(begin, begin + 5)
     assert not clock.is_known(0, 5, 0.02)
     assert clock.is_known(9_996, 10_000, 0.02)
 
@@ -65,7 +65,7 @@ def test_dropped_unknown_time_stays_unknown() -> None:
 def test_adjacent_spans_are_joined() -> None:
     clock = DeviceClock()
     for begin in range(0, 10_000, 5):
-        clock._add_unknown(begin, begin + 5)
+        clock.add_unknown(begin, begin + 5)
     assert len(clock._unknown) == 1
     assert not clock.is_known(0, 5, 0.02)
 

@@ -126,7 +126,8 @@ def test_sleeping_before_the_dispatch_is_host_and_after_the_result_gap(
 def test_a_program_that_the_cpu_runs_in_the_call_is_device_time_where_jax_shows_the_call(
     keeper: KeeperDouble,
 ) -> None:
-    """Programs with callbacks run on the calling thread. jax calls those with effects through Python."""
+    """Programs with callbacks, and loops of small operations, run on the calling thread. jax calls those with
+    effects through Python."""
 
     @jax.jit
     def with_effect(x: jax.Array) -> jax.Array:
@@ -135,11 +136,7 @@ def test_a_program_that_the_cpu_runs_in_the_call_is_device_time_where_jax_shows_
 
     @jax.jit
     def without_effect(x: jax.Array) -> jax.Array:
-        def slow(x: Any) -> Any:
-            time.sleep(0.03)
-            return x
-
-        return jax.pure_callback(slow, jax.ShapeDtypeStruct((), "float32"), x.sum()) * 2
+        return jax.lax.fori_loop(0, 200_000, lambda _, total: total + jnp.sin(total), x[0, 0])
 
     for program in (with_effect, without_effect):
         program(matrix()).block_until_ready()

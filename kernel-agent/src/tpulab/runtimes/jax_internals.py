@@ -14,6 +14,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -191,8 +192,9 @@ def _keep_hooks() -> None:
         option._update_thread_local_hook = update
 
 
-#: In shorter calls no program is looked for.
-MIN_RUN_IN_CALL_NS = 500_000
+#: To start a program costs less processor time than this. Programs that run in the call and take less are not
+#: looked for.
+MIN_RUN_IN_CALL_NS = 2_000_000
 #: Retained jitted functions.
 MAX_FUNCTIONS = 256
 
@@ -243,16 +245,16 @@ class PythonCalls:
 
         @functools.wraps(execute)
         def executed(program: Any, *args: Any) -> Any:
-            began = now_ns()
+            # Processor time too: on a busy machine, a short program may be over before a slow call returns.
+            began, began_cpu = now_ns(), time.process_time_ns()
             output = execute(program, *args)
-            took = now_ns() - began
+            took, cpu = now_ns() - began, time.process_time_ns() - began_cpu
             with contextlib.suppress(Exception):
-                ran_in_call = (
-                    took > MIN_RUN_IN_CALL_NS
-                    and program._local_devices[0].platform == "cpu"
-                    and not any(map(is_running, output))
-                )
-                self._of_thread.last = (program, took if ran_in_call else 0)
+                devices = program._local_devices
+                on_one_cpu = len(devices) == 1 and devices[0].platform == "cpu"
+                if not on_one_cpu or any(map(is_running, output)):
+                    took = cpu = 0
+                self._of_thread.last = (program, took, cpu)
             return output
 
         @functools.wraps(run)
@@ -266,13 +268,13 @@ class PythonCalls:
         program.__call__, pjit._run_python_pjit = executed, watched
 
     def _note(self, program: Any, function: Any, args: Any, kwargs: Any, output: Any) -> None:
-        last, took = self._of_thread.last
+        last, took, cpu = self._of_thread.last
         if last is not program:
             return
         has_effects = program.ordered_effects or program.has_unordered_effects or program.mut is not None
         # The first call of a function sets its entry, so the id of an earlier one does no harm.
         self._in_call.pop(id(function), None)
-        if took and not is_module_of_jax(getattr(function, "__module__", "")):
+        if took if has_effects else min(took, cpu) > MIN_RUN_IN_CALL_NS:
             _set_bounded(self._in_call, id(function), took if has_effects else 0)
         if has_effects and program in self._called:
             jitted = self._jitted.get(id(function))
@@ -285,8 +287,14 @@ class PythonCalls:
 
     def time_in_call(self, jitted: Any, output: Any) -> int | None:
         """How long the program of a call that has just returned ran in it; 0: not known. None: it did not."""
-        took = self._in_call.get(id(getattr(jitted, "_fun", None))) if self._in_call else None
-        return None if took is None or not all_ready(output) else took
+        if not self._in_call:
+            return None
+        function = id(getattr(jitted, "_fun", None))
+        took = self._in_call.get(function)
+        if took is not None and not all_ready(output):
+            del self._in_call[function]
+            return None
+        return took
 
 
 def _set_bounded(entries: dict[int, Any], key: int, value: Any) -> None:

@@ -24,8 +24,8 @@ _SCALARS = (bool, int, float, str)
 
 def plain_config(config: object) -> dict[str, HyperValue | None]:
     """Numbers, booleans and text of a mapping (also of ml_collections and OmegaConf), a dataclass, an object,
-    a class or a module; nested names are joined by dots. A list or a text is stored as `config`. Unusable names
-    are left out."""
+    a class or a module; nested names are joined by dots. A list or a text is stored as `config`. Unusable
+    names are left out."""
     found: dict[str, HyperValue | None] = {}
     _collect(lambda: config, "", found, 0)
     return found
