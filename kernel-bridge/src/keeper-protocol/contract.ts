@@ -17,7 +17,7 @@ export interface LaunchDescription {
   /** The bridge's kernelspec name. */
   readonly specName: string;
   readonly displayName: string;
-  /** Kernelspec argv; `{connection_file}` and `{resource_dir}` are not replaced yet. */
+  /** Kernelspec argv; `{connection_file}`, `{resource_dir}` and `{prefix}` are not replaced yet. */
   readonly argv: readonly string[];
   readonly resourceDir: string | null;
   /** The complete environment of the kernel process, already filtered (it contains no secret of the bridge). */

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { endpoint, readConnectionFile, shortConnection, writeConnectionFile } from './connection-file.js';
 import { RequestedEnd, CrashCount, Executed } from './kernel-endings.js';
-import { causeOf, describeExit, killedForMemory } from './kernel-process.js';
+import { fillIn, causeOf, describeExit, killedForMemory } from './kernel-process.js';
 import { STABLE_MS } from '../keeper-protocol/contract.js';
 
 describe('crashes in a row', () => {
@@ -123,5 +123,22 @@ describe('a kernel that was killed', () => {
       describeExit({ code: null, signal: 'SIGTERM', cause: causeOf(null, 'SIGTERM', traces, vmstat) })
     ).toBe('killed by SIGTERM');
     await rm(folder, { recursive: true });
+  });
+});
+
+describe('placeholders in the argv of a kernelspec', () => {
+  const files = { connectionFile: '/home/a$&b/k.json' };
+  const filled = (argument: string, resourceDir: string | null) => fillIn(argument, { resourceDir }, files);
+
+  it('are the connection file, the folder of the kernelspec and the prefix of its environment', () => {
+    const installed = '/opt/env/share/jupyter/kernels/r';
+    expect(filled('{connection_file}', null)).toBe('/home/a$&b/k.json');
+    expect(filled('--from={resource_dir}/x', installed)).toBe(`--from=${installed}/x`);
+    expect(filled('{prefix}/bin/R', installed)).toBe('/opt/env/bin/R');
+  });
+
+  it('stay as they are where they have no value, or are not known', () => {
+    expect(filled('{prefix}/bin/R', '/srv/specs/r')).toBe('{prefix}/bin/R');
+    expect(filled('{"a": {other}}', null)).toBe('{"a": {other}}');
   });
 });

@@ -276,10 +276,19 @@ export function describeExit({ code, signal, cause = '' }: KernelExit): string {
     : `killed by ${signal}${FAULTS[signal] ?? ''}${cause}`;
 }
 
-function fillIn(argument: string, launch: LaunchDescription, files: KernelFiles): string {
-  return argument
-    .replaceAll('{connection_file}', files.connectionFile)
-    .replaceAll('{resource_dir}', launch.resourceDir ?? '');
+/** The prefix is that of the environment in which the kernelspec is installed. */
+export function fillIn(
+  argument: string,
+  launch: Pick<LaunchDescription, 'resourceDir'>,
+  files: Pick<KernelFiles, 'connectionFile'>
+): string {
+  const resourceDir = launch.resourceDir ?? '';
+  const values: Readonly<Record<string, string | undefined>> = {
+    '{connection_file}': files.connectionFile,
+    '{resource_dir}': resourceDir,
+    '{prefix}': /^(.+)\/share\/jupyter\/kernels\/[^/]+$/.exec(resourceDir)?.[1]
+  };
+  return argument.replace(/\{(?:connection_file|resource_dir|prefix)\}/g, name => values[name] ?? name);
 }
 
 function kernelEnv(launch: LaunchDescription, files: KernelFiles): Record<string, string> {

@@ -36,9 +36,12 @@ describe('kernelEnv', () => {
   });
 
   it('variables in the env of a kernelspec are expanded, unknown ones stay unchanged', () => {
-    const filled = { env: { P: '${PATH}:/x', Q: '$PATH', R: '${NONE}', S: '100%' }, envDefaults: {} };
+    const filled = {
+      env: { P: '${PATH}:/x', Q: '$PATH', R: '${NONE}', S: '100%', T: '$$PATH' },
+      envDefaults: {}
+    };
     const env = kernelEnv({ gateway: { PATH: '/bin' }, spec: filled, kernelId: 'k' });
-    expect(env).toMatchObject({ P: '/bin:/x', Q: '/bin', R: '${NONE}', S: '100%' });
+    expect(env).toMatchObject({ P: '/bin:/x', Q: '/bin', R: '${NONE}', S: '100%', T: '$PATH' });
   });
 
   it('a kernelspec cannot read the token of the gateway by naming it', () => {

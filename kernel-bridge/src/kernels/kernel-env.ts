@@ -62,12 +62,12 @@ export function isWithheld(name: string): boolean {
   return WITHHELD_VARIABLES.includes(name) || WITHHELD_PREFIXES.some(prefix => name.startsWith(prefix));
 }
 
-/** Expands `${NAME}` and `$NAME` as Jupyter does: an unknown name stays unchanged. */
+/** Expands `${NAME}` and `$NAME` as Jupyter does: an unknown name stays unchanged, and `$$` is `$`. */
 function fillIn(value: string, env: Readonly<Record<string, string>>): string {
   return value.replace(
-    /\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g,
-    (whole, braced?: string, bare?: string) => {
-      return env[braced ?? bare ?? ''] ?? whole;
+    /\$(?:(\$)|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g,
+    (whole, dollar?: string, braced?: string, bare?: string) => {
+      return dollar ?? env[braced ?? bare ?? ''] ?? whole;
     }
   );
 }
