@@ -169,3 +169,21 @@ def test_the_launcher_of_processes_ends_without_a_traceback(tmp_path: Path) -> N
     ended = subprocess.run(launch, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert (ended.returncode, "Traceback" in ended.stderr) == (1, False), ended.stderr
     assert "ended with exit code 3" in ended.stderr
+
+
+def test_a_command_whose_output_is_no_longer_read_ends_as_other_programs_do(tmp_path: Path) -> None:
+    (tmp_path / "prints.py").write_text(
+        "import sys\nfrom tpulab_recipes.common.command_line import exit_status\n"
+        "sys.exit(exit_status(lambda: [print(n) for n in range(100_000)]))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "prints"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "0\n"
+        process.stdout.close()
+        assert (process.wait(60), process.stderr.read() if process.stderr else "") == (141, "")

@@ -10,11 +10,14 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import re
+import select
+import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, TextIO, TypeVar, Union
 
 import tyro
 
@@ -159,7 +162,8 @@ def _spelled(name: str) -> str:
 
 def exit_status(run: Callable[[], int | None]) -> int:
     """Runs a command; its status, if it returns one. 1: it failed, and one sentence on stderr gives the
-    reason. 130: interrupted by Ctrl-C; other signals likewise (`interruption.status`)."""
+    reason. 130: interrupted by Ctrl-C; other signals likewise (`interruption.status`). 141: the reader of its
+    output has ended, as in `| head`."""
     try:
         if IS_COMMAND:
             interruption.handle_signals()
@@ -168,6 +172,8 @@ def exit_status(run: Callable[[], int | None]) -> int:
         print(error, file=sys.stderr)
         return 1
     except BaseException as error:
+        if isinstance(error, BrokenPipeError) and _is_unread(sys.stdout):
+            return 128 + signal.SIGPIPE
         is_interrupt = isinstance(error, KeyboardInterrupt)
         # A library may have made another error of the interrupt.
         if not is_interrupt and (isinstance(error, SystemExit) or not interruption.requested()):
@@ -176,6 +182,16 @@ def exit_status(run: Callable[[], int | None]) -> int:
         saved = str(error) if is_interrupt else ""
         print(f"\nInterrupted{saved}; run the same command again to resume.", file=sys.stderr)
         return interruption.status()
+
+
+def _is_unread(stream: TextIO) -> bool:
+    """Whether nobody reads the pipe any more. It then discards what is left, or Python would complain."""
+    ends = select.poll()
+    ends.register(stream.fileno(), 0)
+    if not any(events & select.POLLERR for _, events in ends.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return True
 
 
 def preset_argument(argv: Sequence[str], *flags: str) -> str | None:
