@@ -192,6 +192,14 @@ describe('the text that the page saves', () => {
     });
   });
 
+  it('with a value that JupyterLab fails on is shown without it, and stays as it is', () => {
+    const text = notebook([code('x', { id: 'a', metadata: { collapsed: true, jupyter: 'invalid' } })]);
+    const content = new NotebookText(text).content();
+    expect(content.cells[0]['metadata']).toEqual({ collapsed: true });
+    content.cells[0]['metadata'] = { collapsed: true, jupyter: { outputs_hidden: true } };
+    expect(new NotebookText(text).withContent(content)).toBe(text);
+  });
+
   it('of a type that JupyterLab does not know stays of that type', () => {
     const text = notebook([{ cell_type: 'sos', id: 'a', metadata: {}, source: 'x' }]);
     const content = new NotebookText(text).content();

@@ -93,7 +93,7 @@ export class NotebookText {
       return {
         ...cell,
         id: this.#ids[index] ?? '',
-        metadata: objectOf(cell['metadata']),
+        metadata: shownMetadata(cell['metadata']),
         source: sourceOf(cell['source']),
         ...(cell['cell_type'] === 'code' ? code : {})
       };
@@ -309,11 +309,17 @@ function isSameValue(key: string, old: unknown, value: unknown): boolean {
 
 /** The metadata of a cell as JupyterLab's model has it: hidden outputs are stated twice, and trust is not what the file says. */
 function modelMetadata(value: unknown): Record<string, unknown> {
-  const { trusted: _, ...metadata } = objectOf(value);
+  const { trusted: _, ...metadata } = shownMetadata(value);
   const jupyter = objectOf(metadata['jupyter']);
   const collapsed = metadata['collapsed'] ?? jupyter['outputs_hidden'];
   if (collapsed === undefined) return metadata;
   return { ...metadata, collapsed, jupyter: { ...jupyter, outputs_hidden: collapsed } };
+}
+
+/** JupyterLab's model fails on a `jupyter` that is no object. It stays in the file until the metadata are changed. */
+function shownMetadata(value: unknown): Record<string, unknown> {
+  const { jupyter, ...others } = objectOf(value);
+  return objectOf(jupyter) === jupyter || jupyter === undefined ? objectOf(value) : others;
 }
 
 /** Whether both are equal; in either of them, texts may be lists of lines. */
