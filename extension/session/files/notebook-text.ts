@@ -17,8 +17,10 @@ export class NotebookTexts {
       const notebook = new NotebookText(text.trim() === '' ? EMPTY : text, { upgrades: true });
       const content = notebook.content();
       seenOutputs.mark(content);
+      const isFirst = !this._texts.has(keyOf(path));
       this._texts.set(keyOf(path), notebook);
-      if (this._sent.get(keyOf(path)) !== text) this._sent.delete(keyOf(path));
+      if (isFirst) this.showing(path);
+      else if (this._own.get(keyOf(path)) !== notebook.original) this._own.delete(keyOf(path));
       return content;
     } catch (cause) {
       const why = cause instanceof NotebookFormatError ? cause.message : String(cause);
@@ -34,7 +36,12 @@ export class NotebookTexts {
 
   /** A save sends this text; the answer may be lost on its way. */
   sending(path: string, text: string): void {
-    this._sent.set(keyOf(path), text);
+    this._own.set(keyOf(path), text);
+  }
+
+  /** The page shows the file as last read. */
+  showing(path: string): void {
+    this._own.set(keyOf(path), this.notebook(path)?.original ?? '');
   }
 
   /** The file has this text from now on. */
@@ -48,16 +55,15 @@ export class NotebookTexts {
   }
 
   /**
-   * Whether the file, as last read, has the same content, or what this page last sent. Makes no outputs known: some of `content`
-   * may be the file's.
+   * Whether the file, as last read, has the same content, or what this page last showed or sent: another program may have written
+   * the same bytes again. Makes no outputs known: some of `content` may be the file's.
    */
   isSame(path: string, content: unknown): boolean {
     const notebook = this.notebook(path);
     if (notebook === null) return false;
     const { original } = notebook;
     return (
-      original === this._sent.get(keyOf(path)) ||
-      original === notebook.withContent(content as NotebookContent)
+      original === this._own.get(keyOf(path)) || original === notebook.withContent(content as NotebookContent)
     );
   }
 
@@ -81,8 +87,8 @@ export class NotebookTexts {
   }
 
   private readonly _texts = new Map<string, NotebookText | string>();
-  /** The last text that was sent to each file, until the file has another one. */
-  private readonly _sent = new Map<string, string>();
+  /** The text of each file that the page last showed or sent, until the file has another one. */
+  private readonly _own = new Map<string, string>();
 }
 
 /** A document names a browser file with its drive prefix, the drive names it without. */

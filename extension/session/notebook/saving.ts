@@ -107,6 +107,7 @@ export class NotebookSaving extends Saving {
   }
 
   protected show({ content }: Contents.IModel): void {
+    this.drive.notebooks.showing(this.path);
     const { cells, sharedModel } = this.context.model;
     const file = content as INotebookContent;
     const ran = (this.ran = new Set(this.running()));
