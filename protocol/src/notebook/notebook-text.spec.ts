@@ -192,7 +192,7 @@ describe('the text that the page saves', () => {
     });
   });
 
-  it('with a value that JupyterLab fails on is shown without it, and stays as it is', () => {
+  it('with a value that JupyterLab fails on is shown without it, and does not change in the file', () => {
     const text = notebook([code('x', { id: 'a', metadata: { collapsed: true, jupyter: 'invalid' } })]);
     const content = new NotebookText(text).content();
     expect(content.cells[0]['metadata']).toEqual({ collapsed: true });
