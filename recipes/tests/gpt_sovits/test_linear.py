@@ -131,7 +131,7 @@ def test_from_prepared_clips_to_a_converted_recording(
     length = len(files.load(source, 8000)) // 160 * 160
     assert len(files.load(wav, 8000)) == length
     assert result()["seconds"] == pytest.approx(length / 8000, abs=1e-3)
-    files.save(tmp_path / "click.wav", np.zeros(100, np.float32), 8000)
+    files.save(tmp_path / "click.wav", np.full(100, 0.5, np.float32), 8000)
     for more, message in (
         (["--ref-wav", str(source)], "a linear voice takes no --ref-wav and no --text"),
         (["--source", str(tmp_path / "click.wav")], "source: 100 samples are too short"),
