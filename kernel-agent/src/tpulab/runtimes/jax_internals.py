@@ -254,7 +254,7 @@ class PythonCalls:
                 on_one_cpu = len(devices) == 1 and devices[0].platform == "cpu"
                 if not on_one_cpu or any(map(is_running, output)):
                     took = cpu = 0
-                self._of_thread.last = (program, took, cpu)
+                self._of_thread.last = (weakref.ref(program), took, cpu)
             return output
 
         @functools.wraps(run)
@@ -269,7 +269,7 @@ class PythonCalls:
 
     def _note(self, program: Any, function: Any, args: Any, kwargs: Any, output: Any) -> None:
         last, took, cpu = self._of_thread.last
-        if last is not program:
+        if last() is not program:
             return
         has_effects = program.ordered_effects or program.has_unordered_effects or program.mut is not None
         # The first call of a function sets its entry, so the id of an earlier one does no harm.
@@ -292,7 +292,7 @@ class PythonCalls:
         function = id(getattr(jitted, "_fun", None))
         took = self._in_call.get(function)
         if took is not None and not all_ready(output):
-            del self._in_call[function]
+            self._in_call.pop(function, None)  # Another thread may have removed it.
             return None
         return took
 
