@@ -138,11 +138,13 @@ def test_a_program_that_the_cpu_runs_in_the_call_is_device_time_where_jax_shows_
     def without_effect(x: jax.Array) -> jax.Array:
         return jax.lax.fori_loop(0, 200_000, lambda _, total: total + jnp.sin(total), x[0, 0])
 
+    # A program whose argument is not ready yet runs on another thread.
+    x = matrix().block_until_ready()
     for program in (with_effect, without_effect):
-        program(matrix()).block_until_ready()
+        program(x).block_until_ready()
         for _ in tpulab.steps(range(STEPS), name=program.__name__):
             time.sleep(0.02)
-            program(matrix())
+            program(x)
     steps = measured(keeper, "with_effect")[1:]
     assert all(step["deviceKnown"] for step in steps)
     assert usual(step["deviceMs"] for step in steps) >= 0.9 * 30
