@@ -132,6 +132,7 @@ def test_the_hook_after_a_call_exists_and_gets_function_arguments_and_output() -
 
 
 def test_programs_with_effects_reach_the_hook_after_each_call_except_the_first() -> None:
+    jax_internals.python_calls.install()
     slot = DispatchHookSlot.find()
     assert slot is not None
     seen: list[tuple[Any, ...]] = []

@@ -134,11 +134,12 @@ class DeviceClock:
 
     def add_unknown(self, begin: int, end: int) -> None:
         """Programs that were not posted may have run in this time."""
-        if self._unknown and self._unknown[-1][1] >= begin:
-            begin = min(begin, self._unknown.pop()[0])
-        elif len(self._unknown) == self._unknown.maxlen:
-            self._unknown_before = self._unknown[0][1]
-        self._unknown.append((begin, end))
+        with self._guard:
+            if self._unknown and self._unknown[-1][1] >= begin:
+                begin = min(begin, self._unknown.pop()[0])
+            elif len(self._unknown) == self._unknown.maxlen:
+                self._unknown_before = self._unknown[0][1]
+            self._unknown.append((begin, end))
 
     def poll(self, moment: int) -> None:
         """Notes the state of the newest program at `moment`, which is now."""

@@ -123,7 +123,6 @@ class DispatchHookSlot:
         if self not in _slots.installed:
             _slots.installed.append(self)
             _keep_hooks()
-            python_calls.install()
         self._wrap(hook)
 
     def _wrap(self, hook: DispatchHook) -> None:
