@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ sys.exit(exit_status(run))
 """
 _SAVED = "\nInterrupted after step 7, saved in here; run the same command again to resume.\n"
 _PLAIN = "\nInterrupted; run the same command again to resume.\n"
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_not_ignored() -> Iterator[None]:
+    """A shell has the processes ignore it that it runs in the background, the tests too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _started(

@@ -7,6 +7,8 @@ import json
 import os
 import pickle
 import struct
+import subprocess
+import sys
 import tarfile
 import unicodedata
 import zlib
@@ -79,15 +81,23 @@ def test_a_folder_with_texts_beside_the_images(tmp_path: Path) -> None:
     assert {row[1] for report in reports for row in report["left_out"]} == {"torn.png", "page.jpg"}
 
 
-def test_an_image_with_too_many_pixels_is_refused_without_a_warning() -> None:
+def test_an_image_with_too_many_pixels_is_refused_without_a_warning(tmp_path: Path) -> None:
     header = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", b""), (b"IEND", b""))
     body = (
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         for kind, data in chunks
     )
+    (tmp_path / "big").write_bytes(data := b"\x89PNG\r\n\x1a\n" + b"".join(body))
     with pytest.raises(DataError, match="big has 10000 x 10000 pixels; at most 64,000,000 are read"):
-        decode_image(b"\x89PNG\r\n\x1a\n" + b"".join(body), "big")
+        decode_image(data, "big")
+    # In a process of its own: pytest collects warnings.
+    code = (
+        "import contextlib, tpulab_recipes.images.files as files\n"
+        "with contextlib.suppress(files.DataError): files.decode_image(open('big', 'rb').read())"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True)
+    assert ended.stderr == b""
 
 
 def test_a_deleted_shard_with_a_report_is_made_again(tmp_path: Path) -> None:

@@ -66,11 +66,11 @@ def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1, s
             f"{shown}: its header says {rate} Hz, too few for speech; save it with its true rate."
         )
     if channels == 1 and wave.shape[1] > 1:
-        mixed = wave.mean(axis=1, keepdims=True)
-        if float(np.abs(mixed).max()) < _SILENT <= loudest:
+        wave = wave.mean(axis=1, keepdims=True)
+        apart, loudest = loudest, float(np.abs(wave).max())
+        if loudest < _SILENT <= apart:
             raise DataError(f"{shown}: its channels cancel each other out; save one of them.")
-        wave = mixed
-    if float(np.abs(wave).max()) < _SILENT:
+    if loudest < _SILENT:
         raise DataError(f"{shown} is silent.")
     if channels == 1:
         return resample(wave[:, 0], rate, sample_rate)

@@ -11,7 +11,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
@@ -55,12 +55,12 @@ def status() -> int:
 
 
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
+def stoppable() -> Iterator[None]:
     """A block that the first signal does not break; it calls `requested` after each step."""
     global _blocks
     _blocks += 1
     try:
-        yield requested
+        yield
     finally:
         _blocks -= 1
 

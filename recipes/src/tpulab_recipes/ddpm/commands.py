@@ -7,7 +7,7 @@ import json
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -194,10 +194,10 @@ class Train(OnHosts):
 
         evaluator = evaluator_for(Network(config), source) if config.train.snapshot_freq else None
         until = self.steps or config.train.iterations
-        with ExitStack() as stack:
-            if process == 0:
-                stack.enter_context(only_writer(global_dir))
-            trainer = Trainer(
+        alone = only_writer(global_dir) if process == 0 else nullcontext()
+        with (
+            alone,
+            Trainer(
                 config,
                 source,
                 global_dir=global_dir,
@@ -205,8 +205,8 @@ class Train(OnHosts):
                 evaluate=evaluator,
                 on_log=show,
                 accept_changed=self.accept_changed,
-            )
-            stack.enter_context(trainer)
+            ) as trainer,
+        ):
             shown = trainer.step
             if process == 0:
                 Folder(global_dir).make().put("config.json", json.dumps(to_dict(config), indent=2))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 #: Images with more pixels are refused: a small file can claim enough of them to fill the memory.
 MAX_PIXELS = 64_000_000
+# Pillow's own limit is higher, and only a warning.
+warnings.filterwarnings("ignore", r"Image size \(\d+ pixels\) exceeds limit")
+
 #: The background of transparent pixels: white, as in a browser.
 GROUND = (255, 255, 255)
 
@@ -28,8 +31,6 @@ def decode_image(data: bytes, name: str = "image") -> np.ndarray:
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
-    # Pillow's own limit is higher.
-    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     try:
         with Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MAX_PIXELS:

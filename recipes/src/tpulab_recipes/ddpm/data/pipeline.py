@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -145,14 +145,11 @@ class EncodingSource:
             if not absl.flags.FLAGS.is_parsed():
                 absl.flags.FLAGS.mark_as_parsed()
             batches = batches.mp_prefetch(grain.MultiprocessingOptions(num_workers=dataset.read_workers))
-        with ended_by_parent() if dataset.read_workers else nullcontext():
-            reader = iter(batches)
-            first = next(reader)  # Starts the workers.
-        try:
+        with closing(iter(batches)) as reader:
+            with ended_by_parent() if dataset.read_workers else nullcontext():
+                first = next(reader)  # Starts the workers.
             yield first
             yield from reader
-        finally:
-            reader.close()
 
     def _read(self, places: np.ndarray) -> Batch:
         return self._shards.read(self._trained_on[places])
